@@ -30,6 +30,7 @@ from tarrafa.clock import boottime
 from tarrafa.config.formats import COLLECTION_NAME, HOST_PATTERN
 from tarrafa.config.patterns import HostPatternTable
 from tarrafa.errors import ConfigError, DataError, write_errors
+from tarrafa.i18n import Message, message
 from tarrafa.runtime.data_dir import DataDirectory, file_fingerprint, sync_directory
 
 CREDENTIALS_MAX, PATTERNS_MAX = 200, 100  # of a collection; of a credential
@@ -98,37 +99,49 @@ class RedactedCredential(msgspec.Struct, frozen=True):
 
 def check(secret: Credential, where: str) -> Credential:
     """The credential if it is valid. The message of a `ConfigError` never contains the secret."""
-    for is_wrong, message in _checks(secret):
+    for is_wrong, problem in _checks(secret):
         if is_wrong:
-            raise ConfigError(f"{where}: {message}")
+            raise ConfigError(message("{where}: {problem}", where=where, problem=problem))
     return msgspec.structs.replace(secret, hosts=tuple(dict.fromkeys(one.lower() for one in secret.hosts)))
 
 
-def _checks(secret: Credential) -> Iterator[tuple[bool, str]]:
+def _checks(secret: Credential) -> Iterator[tuple[bool, Message]]:
     bad = next((one for one in secret.hosts if not HOST_PATTERN.fullmatch(one) or one == "*" or len(one) > 300), None)
-    yield not secret.hosts, "name a host: the secret is sent to no other"
-    yield len(secret.hosts) > PATTERNS_MAX, f"{len(secret.hosts):,} hosts are more than the {PATTERNS_MAX} allowed"
+    yield not secret.hosts, message("name a host: the secret is sent to no other")
+    yield (
+        len(secret.hosts) > PATTERNS_MAX,
+        message("{count} hosts are more than the {limit} allowed", count=len(secret.hosts), limit=PATTERNS_MAX),
+    )
     yield (
         bad is not None,
-        f"{str(bad)[:80]!r} is no pattern such as www.a.br, *.a.br, a.br:8443 (* would be every host)",
+        message(
+            "{pattern!r} is no pattern such as www.a.br, *.a.br, a.br:8443 (* would be every host)",
+            pattern=str(bad)[:80],
+        ),
     )
     if secret.kind == "header":
         yield (
             not HTTP_TOKEN.fullmatch(secret.name),
-            f"{secret.name[:80]!r} is no header name such as X-Api-Key",
+            message("{name!r} is no header name such as X-Api-Key", name=secret.name[:80]),
         )
         reserved = secret.name.lower() in RESERVED_HEADERS or secret.name.lower().startswith(("proxy-", "sec-"))
-        yield reserved, f"the header {secret.name[:80]} is set by the crawler; a secret needs another one"
+        yield (
+            reserved,
+            message("the header {name} is set by the crawler; a secret needs another one", name=secret.name[:80]),
+        )
     if secret.kind == "basic":
-        yield not secret.name or ":" in secret.name, "the user's name must not be empty or contain a colon"
-        yield not secret.name.isprintable(), "the user's name must be printable"
-    yield len(secret.name) > NAME_CHARS_MAX, f"a name has at most {NAME_CHARS_MAX} characters"
-    yield not secret.value, "the secret is empty"
-    yield len(secret.value) > VALUE_CHARS_MAX, f"a secret has at most {VALUE_CHARS_MAX:,} characters"
-    yield secret.value != secret.value.strip() and secret.kind != "basic", "the secret begins or ends with a space"
-    yield not secret.value.isprintable(), "the secret must be one line of printable characters"
+        yield not secret.name or ":" in secret.name, message("the user's name must not be empty or contain a colon")
+        yield not secret.name.isprintable(), message("the user's name must be printable")
+    yield len(secret.name) > NAME_CHARS_MAX, message("a name has at most {limit} characters", limit=NAME_CHARS_MAX)
+    yield not secret.value, message("the secret is empty")
+    yield len(secret.value) > VALUE_CHARS_MAX, message("a secret has at most {limit} characters", limit=VALUE_CHARS_MAX)
+    yield (
+        secret.value != secret.value.strip() and secret.kind != "basic",
+        message("the secret begins or ends with a space"),
+    )
+    yield not secret.value.isprintable(), message("the secret must be one line of printable characters")
     plain = secret.value.isascii() or secret.kind == "basic"
-    yield not plain, "the value of a header or a cookie must be plain ASCII; the site escapes other characters"
+    yield not plain, message("the value of a header or a cookie must be plain ASCII; the site escapes other characters")
 
 
 # -- the files ---------------------------------------------------------------------------------------------------------
@@ -141,7 +154,10 @@ def credentials_dir(data: DataDirectory) -> Path:
 def credentials_path(data: DataDirectory, name: str) -> Path:
     if not COLLECTION_NAME.fullmatch(name):
         raise ConfigError(
-            f"{name[:80]!r}: the name of a collection begins with a-z or 0-9, and has only a-z, 0-9, '.', '_' and '-'"
+            message(
+                "{name!r}: the name of a collection begins with a-z or 0-9, and has only a-z, 0-9, '.', '_' and '-'",
+                name=name[:80],
+            )
         )
     return credentials_dir(data) / f"{name}.json"
 
@@ -153,12 +169,20 @@ def read(data: DataDirectory, name: str) -> list[Credential]:
         with path.open("rb") as file:
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
             if mode & 0o077:
-                raise DataError(f"{path}: other users may read it ({mode:04o}); `chmod 600` it, and change the secrets")
+                raise DataError(
+                    message(
+                        "{path}: other users may read it ({mode:04o}); `chmod 600` it, and change the secrets",
+                        path=str(path),
+                        mode=mode,
+                    )
+                )
             content = file.read(FILE_BYTES_MAX + 1)
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from None
+        raise DataError(
+            message("{path}: cannot be read ({error})", path=str(path), error=str(error.strerror or error))
+        ) from None
     found: list[Credential] = _decoded(content, list[Credential], str(path), FILE_BYTES_MAX)
     return found
 
@@ -166,18 +190,31 @@ def read(data: DataDirectory, name: str) -> list[Credential]:
 def _decoded(content: bytes, kind: Any, where: str, bytes_max: int) -> Any:
     """Decode a file or bundle. An error names the location of the fault, never the text there."""
     if len(content) > bytes_max:
-        raise DataError(f"{where}: larger than the {bytes_max >> 20} MB allowed")
+        raise DataError(message("{where}: larger than the {limit} MB allowed", where=str(where), limit=bytes_max >> 20))
     try:
         found = msgspec.json.decode(content, type=kind)
         groups: dict[str, list[Credential]] = found if isinstance(found, dict) else {"": found}
         for group in groups.values():
             if len(group) > CREDENTIALS_MAX:
-                raise ConfigError(f"{where}: {len(group):,} secrets are more than the {CREDENTIALS_MAX} allowed")
+                raise ConfigError(
+                    message(
+                        "{where}: {secrets} secrets are more than the {limit} allowed",
+                        where=str(where),
+                        secrets=len(group),
+                        limit=str(CREDENTIALS_MAX),
+                    )
+                )
             for number, secret in enumerate(group):
                 check(secret, f"{where}: entry {number + 1}")
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         place = str(error).rpartition(" - at ")[2] if " - at " in str(error) else "it is not JSON"
-        raise DataError(f"{where}: is invalid ({place}); correct it, or delete it and add the secrets again") from None
+        raise DataError(
+            message(
+                "{where}: is invalid ({place}); correct it, or delete it and add the secrets again",
+                where=str(where),
+                place=place,
+            )
+        ) from None
     except ConfigError as error:
         raise DataError(str(error)) from None
     return found
@@ -187,7 +224,14 @@ def write(data: DataDirectory, name: str, secrets: Sequence[Credential]) -> None
     """Write all credentials of a collection at once, durably; without any, the file is deleted."""
     path = credentials_path(data, name)
     if len(secrets) > CREDENTIALS_MAX:
-        raise ConfigError(f"{name}: {len(secrets):,} secrets are more than the {CREDENTIALS_MAX} allowed")
+        raise ConfigError(
+            message(
+                "{name}: {secrets} secrets are more than the {limit} allowed",
+                name=name,
+                secrets=len(secrets),
+                limit=str(CREDENTIALS_MAX),
+            )
+        )
     secrets = [check(secret, name) for secret in secrets]
     with _write_lock(data):
         _write(path, secrets)
@@ -226,7 +270,13 @@ def add(data: DataDirectory, name: str, secret: Credential) -> bool:
         stored = read(data, name)
         others = [one for one in stored if _key(one) != _key(secret)]
         if len(others) >= CREDENTIALS_MAX:
-            raise ConfigError(f"{name}: has {CREDENTIALS_MAX} secrets already; remove one first")
+            raise ConfigError(
+                message(
+                    "{name}: has {limit} secrets already; remove one first",
+                    name=name,
+                    limit=str(CREDENTIALS_MAX),
+                )
+            )
         _write(path, [*others, secret])
     return len(others) < len(stored)
 
@@ -273,7 +323,11 @@ def export_bundle(data: DataDirectory) -> bytes:
     content = msgspec.json.encode({name: read(data, name) for name in collections_with_credentials(data)})
     if len(content) > BUNDLE_BYTES_MAX:
         raise DataError(
-            f"{credentials_dir(data)}: more than the {BUNDLE_BYTES_MAX >> 20} MB that can be sent to other machines"
+            message(
+                "{path}: more than the {limit} MB that can be sent to other machines",
+                path=str(credentials_dir(data)),
+                limit=BUNDLE_BYTES_MAX >> 20,
+            )
         )
     return content
 

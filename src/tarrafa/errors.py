@@ -29,7 +29,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tarrafa.i18n import Message
+from tarrafa.i18n import Message, message
 
 
 class TarrafaError(Exception):
@@ -121,8 +121,14 @@ DISK_FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 def data_error_from_os(error: OSError, where: Path | str) -> DataError:
     """Turn an operating system's write error into a `DataError`."""
     if error.errno in DISK_FULL_ERRNOS:
-        return DiskFull(f"{where}: the disk is full ({error.strerror}); free some space and run the command again")
-    return DataError(f"{where}: cannot write ({error.strerror or error})")
+        return DiskFull(
+            message(
+                "{where}: the disk is full ({error}); free some space and run the command again",
+                where=str(where),
+                error=str(error.strerror),
+            )
+        )
+    return DataError(message("{where}: cannot write ({error})", where=str(where), error=str(error.strerror or error)))
 
 
 @contextmanager

@@ -9,15 +9,13 @@ A host is the unit of politeness and of leasing: `scheme://host:port`, the port 
 (`parse/url.py` and `parse/public_suffix.py` compute all of these).
 """
 
-import re
 from enum import IntEnum
-from http import HTTPStatus
 from typing import Literal, Self, get_args
 
 import msgspec
 from msgspec.structs import replace
 
-from tarrafa.i18n import Message, message
+from tarrafa.i18n import Message, joined, message
 
 UrlId = bytes  # 16 bytes
 HostId = int  # signed 64 bits, as SQLite and PostgreSQL store it
@@ -78,6 +76,62 @@ STATUS_MEANING: dict[int, Message] = {
     Status.STARVED: message("our own machine was too slow"),
 }
 
+# The phrases of RFC 9110; where HTTP knows more codes, those that crawlers meet.
+HTTP_MEANING: dict[int, Message] = {
+    200: message("OK"),
+    201: message("Created"),
+    202: message("Accepted"),
+    203: message("Non-Authoritative Information"),
+    204: message("No Content"),
+    205: message("Reset Content"),
+    206: message("Partial Content"),
+    300: message("Multiple Choices"),
+    301: message("Moved Permanently"),
+    302: message("Found"),
+    303: message("See Other"),
+    304: message("Not Modified"),
+    305: message("Use Proxy"),
+    307: message("Temporary Redirect"),
+    308: message("Permanent Redirect"),
+    400: message("Bad Request"),
+    401: message("Unauthorized"),
+    402: message("Payment Required"),
+    403: message("Forbidden"),
+    404: message("Not Found"),
+    405: message("Method Not Allowed"),
+    406: message("Not Acceptable"),
+    407: message("Proxy Authentication Required"),
+    408: message("Request Timeout"),
+    409: message("Conflict"),
+    410: message("Gone"),
+    411: message("Length Required"),
+    412: message("Precondition Failed"),
+    413: message("Content Too Large"),
+    414: message("URI Too Long"),
+    415: message("Unsupported Media Type"),
+    416: message("Range Not Satisfiable"),
+    417: message("Expectation Failed"),
+    418: message("I'm a Teapot"),
+    421: message("Misdirected Request"),
+    422: message("Unprocessable Content"),
+    423: message("Locked"),
+    425: message("Too Early"),
+    426: message("Upgrade Required"),
+    428: message("Precondition Required"),
+    429: message("Too Many Requests"),
+    431: message("Request Header Fields Too Large"),
+    451: message("Unavailable For Legal Reasons"),
+    500: message("Internal Server Error"),
+    501: message("Not Implemented"),
+    502: message("Bad Gateway"),
+    503: message("Service Unavailable"),
+    504: message("Gateway Timeout"),
+    505: message("HTTP Version Not Supported"),
+    507: message("Insufficient Storage"),
+    508: message("Loop Detected"),
+    511: message("Network Authentication Required"),
+}
+
 COLLECTION_STATES = {
     "ready": message("ready"),
     "waiting": message("waiting"),
@@ -89,34 +143,22 @@ COLLECTION_STATES = {
     "importing": message("being imported"),
 }
 
-_trouble = re.compile(r"(robots\.txt: )?(-?\d+)\b ?(.*)", re.DOTALL).fullmatch
-
 
 def collection_state(state: str) -> Message | str:
     """The name of a collection's state for people; the state itself if it has no name."""
     return COLLECTION_STATES.get(state, state)
 
 
-def host_trouble(trouble: str) -> Message | str:
-    """The message for a host that a worker could not visit: a status, then the text of the connection error. The status
-    becomes a message; any other text is unchanged.
-    """
-    found = _trouble(trouble)
-    if found is None or int(found[2]) not in STATUS_MEANING:
-        return trouble
-    where, status, error = found[1] or "", STATUS_MEANING[int(found[2])], found[3]
-    form = "{where}{status} {error}" if error else "{where}{status}"
-    return Message(form, {"where": where, "status": status, "error": error})
+def host_trouble(status: int, error: Message | str, subject: str = "") -> Message | str:
+    """Why a host could not be visited. `subject`: what was requested of it, such as robots.txt."""
+    meaning = status_name(status)
+    shown = meaning if status < 0 else joined([part for part in (str(status), meaning) if part], " ")
+    return joined([part for part in (subject, shown, error) if part], ": ")
 
 
 def status_name(status: int) -> Message | str:
-    """The meaning of a status: a message for our own codes, the phrase of HTTP for its codes, else empty."""
-    if status in STATUS_MEANING:
-        return STATUS_MEANING[status]
-    try:
-        return HTTPStatus(status).phrase
-    except ValueError:
-        return ""
+    """The meaning of a status: a message for our own codes and for those of HTTP, else empty."""
+    return STATUS_MEANING.get(status, HTTP_MEANING.get(status, ""))
 
 
 # The consequences of each status, in one place.
@@ -283,8 +325,8 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     location: str = ""
     address: str = ""
     retry_after_s: float = 0.0
-    error: str = ""
-    tls: str = ""  # why the certificate does not verify, if the collection accepts it all the same
+    error: Message | str = ""
+    tls: Message | str = ""  # why the certificate does not verify, if the collection accepts it all the same
     role: int = UrlRole.PAGE
     requested: bool = True  # False: decided without a request to the host
     payload: str = ""  # digest of the body, if it was archived

@@ -30,6 +30,7 @@ from msgspec import Meta
 from xxhash import xxh3_128_hexdigest
 
 from tarrafa.errors import ConfigError, DataError, PageTakenDown, write_errors
+from tarrafa.i18n import message
 from tarrafa.model import UrlId
 from tarrafa.parse.url import (
     LABELS_MAX,
@@ -87,17 +88,26 @@ def parse_target(text: str) -> TakedownTarget:
     if colon and kind.lower() in ("host", "site"):
         found = parse_domain(name)
         if found is None:
-            raise ConfigError(f"{text[:200]!r}: {kind}: needs a name such as {kind}:ufmg.br")
+            raise ConfigError(
+                message("{text!r}: {kind}: needs a name such as {kind}:ufmg.br", text=text[:200], kind=kind)
+            )
         if kind.lower() == "host":
             return TakedownTarget("host", found)
         labels = found.count(".") + 1
         if not is_ip_address(found) and not 1 < labels <= LABELS_MAX:
-            why = "is a whole top-level domain" if labels == 1 else f"has more than {LABELS_MAX} labels"
-            raise ConfigError(f"{text[:200]!r}: {found[:80]} {why}; host:NAME takes one host down")
+            if labels == 1:
+                wrong = message("{name} is a whole top-level domain", name=found[:80])
+            else:
+                wrong = message("{name} has more than {limit} labels", name=found[:80], limit=LABELS_MAX)
+            raise ConfigError(message("{text!r}: {wrong}; host:NAME takes one host down", text=text[:200], wrong=wrong))
         return TakedownTarget("site", found)
     url = canonical(text.strip())
     if url is None:
-        raise ConfigError(f"{text[:200]!r}: write an http(s) URL, host:NAME, or site:NAME (with everything below it)")
+        raise ConfigError(
+            message(
+                "{text!r}: write an http(s) URL, host:NAME, or site:NAME (with everything below it)", text=text[:200]
+            )
+        )
     return TakedownTarget("url", url)
 
 
@@ -193,7 +203,9 @@ def read_entries_from(data: DataDirectory, offset: int, limit: int | None = None
     except FileNotFoundError:
         return [], 0
     except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from None
+        raise DataError(
+            message("{path}: cannot be read ({error})", path=str(path), error=str(error.strerror or error))
+        ) from None
     found, whole = _parse_lines(path, content, limit)
     return found, offset + whole
 
@@ -201,7 +213,9 @@ def read_entries_from(data: DataDirectory, offset: int, limit: int | None = None
 def _parse_lines(path: Path, content: bytes, limit: int | None = None) -> tuple[list[TakedownEntry], int]:
     """The complete lines, and their length in bytes."""
     if len(content) > LOG_BYTES_MAX:
-        raise DataError(f"{path}: larger than the {LOG_BYTES_MAX >> 20} MB allowed")
+        raise DataError(
+            message("{path}: larger than the {limit} MB allowed", path=str(path), limit=LOG_BYTES_MAX >> 20)
+        )
     found: list[TakedownEntry] = []
     at = 0
     while (end := content.find(b"\n", at)) >= 0 and (limit is None or len(found) < limit):
@@ -209,7 +223,12 @@ def _parse_lines(path: Path, content: bytes, limit: int | None = None) -> tuple[
             found.append(_decode(content[at:end]))
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise DataError(
-                f"{path}: the line at byte {at:,} cannot be read ({error}); correct it or remove the whole line"
+                message(
+                    "{path}: the line at byte {at} cannot be read ({error}); correct it or remove the whole line",
+                    path=str(path),
+                    at=at,
+                    error=str(error),
+                )
             ) from None
         at = end + 1
     if end < 0 and at < len(content):
@@ -240,7 +259,13 @@ def _append(file: IO[bytes], path: Path, news: Sequence[TakedownEntry]) -> list[
     fresh = [entry for entry in dict.fromkeys(news) if entry not in there and entry.at.year <= YEAR_MAX]
     lines = b"".join(_encode(entry) + b"\n" for entry in fresh)
     if whole + len(lines) > LOG_BYTES_MAX:
-        raise DataError(f"{path}: is full ({LOG_BYTES_MAX >> 20} MB); nothing was written")
+        raise DataError(
+            message(
+                "{path}: is full ({limit} MB); nothing was written",
+                path=str(path),
+                limit=LOG_BYTES_MAX >> 20,
+            )
+        )
     if whole < len(content):
         file.truncate(whole)  # this line was never confirmed to any caller
     if fresh:
@@ -256,6 +281,14 @@ def record_action(
     data: DataDirectory, action: Literal["add", "lift"], target: TakedownTarget, who: str, reason: str, now: float
 ) -> TakedownEntry | None:
     """Take down, or lift; None if that is already so. The entry is in the log, durably, when this returns."""
+    if len(reason) > REASON_CHARS_MAX:
+        raise ConfigError(
+            message(
+                "the reason is too long: {count} characters, at most {most} are kept",
+                count=len(reason),
+                most=REASON_CHARS_MAX,
+            )
+        )
     with _locked_log(data) as (file, path):
         file.seek(0)
         known, _ = _parse_lines(path, file.read(LOG_BYTES_MAX + 1))
@@ -263,7 +296,7 @@ def record_action(
             return None
         after_last = [entry.at + _TICK for entry in known if entry.target == target]
         at = max([datetime.fromtimestamp(now, UTC), *after_last])
-        entry = TakedownEntry(at, action, target.kind, target.name, who[:WHO_CHARS_MAX], reason[:REASON_CHARS_MAX])
+        entry = TakedownEntry(at, action, target.kind, target.name, who[:WHO_CHARS_MAX], reason)
         _append(file, path, [entry])
         return entry
 
@@ -304,7 +337,7 @@ class CurrentTakedowns:
         """Raise `PageTakenDown` if the URL is taken down, in whatever spelling."""
         plain = canonical(url)
         if plain is not None and self.now().covers(plain):
-            raise PageTakenDown(f"{url[:200]}: was taken down")
+            raise PageTakenDown(message("{url}: was taken down", url=url[:200]))
 
     def _read(self, seen: tuple[int, ...]) -> None:
         try:

@@ -86,7 +86,10 @@ def test_a_reason_names_who_and_when_by_the_clock_on_the_wall():
         ({}, "tudo o que está ao alcance foi visitado"),
         ({"sites_chosen": 3, "passed_over": 1_200},
          "todos os sites ao alcance foram visitados; 1.200 das suas URLs foram deixadas de lado"),
-        ({"statuses": {"-14": 2, "404": 1}}, "nenhuma raiz pôde ser buscada: -14 endereço recusado, 404 Not Found"),
+        (
+            {"statuses": {"-14": 2, "404": 1}},
+            "nenhuma raiz pôde ser buscada: -14 endereço recusado, 404 Não encontrado",
+        ),
         ({"pending": 5, "pages_max": 7, "fetched": 7}, "pages_max = 7 foi alcançado"),
         ({"pending": 5, "requests_max": 9, "requests": 9}, "requests_max = 9 foi alcançado"),
     ],

@@ -61,7 +61,7 @@ def test_more_codings_than_anybody_needs_are_refused():
     packed = TEXT
     for _ in range(CODINGS_MAX + 1):
         packed = gzip.compress(packed)
-    with pytest.raises(UndecodableBody, match="codings upon each other"):
+    with pytest.raises(UndecodableBody, match="content encodings one upon another"):
         decode(["gzip"] * (CODINGS_MAX + 1), packed, len(TEXT))
 
 

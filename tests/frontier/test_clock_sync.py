@@ -37,7 +37,7 @@ async def test_whoever_is_an_hour_off_takes_the_frontiers_time(hour):
     assert apart(agreed.clock, there) < 0.05
     assert agreed.ahead_s == pytest.approx(hour, abs=0.05)
     way = "ahead of" if hour > 0 else "behind"
-    assert f"this machine's clock is {abs(hour):,.0f} s {way} the frontier's" in agreed.notice()
+    assert f"this machine's clock is {abs(hour):,.0f} s {way} the frontier's" in str(agreed.notice())
 
 
 def test_a_frontier_that_is_opened_again_never_goes_back():
@@ -47,7 +47,7 @@ def test_a_frontier_that_is_opened_again_never_goes_back():
     later = own.now() + 3600.0
     going = resume_clock(own, later)
     assert later <= going.clock.now() < later + 5.0
-    assert "this machine's clock is 3,600 s behind the frontier's, which counts; set it right" in going.notice()
+    assert "this machine's clock is 3,600 s behind the frontier's, which counts; set it right" in str(going.notice())
 
 
 async def test_a_clock_that_is_right_is_kept_to_the_microsecond():

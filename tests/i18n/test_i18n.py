@@ -8,8 +8,10 @@ import pytest
 from babel.messages.catalog import Catalog
 from babel.messages.mofile import read_mo, write_mo
 
+from tarrafa.config.formats import Seconds
 from tarrafa.i18n import ENGLISH, PORTUGUESE, Message, joined, message, messages, translator, zoned_moment
 from tarrafa.i18n import catalogue as catalogues
+from tarrafa.model import Status
 
 
 def test_every_sentence_of_the_interface_is_translated():
@@ -33,6 +35,11 @@ def test_a_message_travels_as_its_key_with_values():
     got = msgspec.msgpack.decode(msgspec.msgpack.encode(sent), type=Message)
     assert got == sent
     assert str(got) == "1,234 pages of a.br"
+
+
+def test_a_value_of_a_type_of_its_own_travels_as_what_it_is():
+    sent = messages("{count} page in {wait:g} s, {status}", "", 1, wait=Seconds(2.5), status=Status.TOO_SLOW)
+    assert str(msgspec.json.decode(msgspec.json.encode(sent), type=Message)) == "1 page in 2.5 s, −10"
 
 
 def test_values_are_not_read_as_part_of_a_sentence():

@@ -1,15 +1,21 @@
 """An index that another version of Tarrafa wrote is recognised, and refused in one line that says what to do."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 import tantivy
+from typer.testing import CliRunner
 
+from tarrafa.cli.app import app
+from tarrafa.clock import Clock
 from tarrafa.errors import DataError
-from tarrafa.index import follower, schema
+from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
+from tarrafa.index import follower, index_state, schema
 from tarrafa.index.follower import IndexFollower, behind, catch_up, rebuild
 from tarrafa.index.reader import IndexReader
 from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.search.searcher import Searcher
 from tests.graph.archived_web import a_record, new_data, small_web, write
 
 
@@ -67,3 +73,15 @@ def test_a_damaged_index_is_not_taken_for_one_of_another_version(old):
         pass
     assert meta.exists(), "what cannot be understood is not taken away unasked"
     assert follower.cursor(old)
+
+
+def test_an_index_whose_state_is_of_another_version_is_searched_and_status_says_what_to_do(tmp_path):
+    data = new_data(tmp_path / "data")
+    write(data, small_web(20))
+    catch_up(data)
+    with index_state.database_file(data).writing() as connection:
+        connection.pragma("user_version", index_state.FORMAT - 1)
+    assert Searcher.open(data).count_urls() == 20
+    asyncio.run(SqliteFrontier(data.frontier, Clock.real(), "").close())
+    shown = CliRunner().invoke(app, ["status", "--data", str(data.root)])
+    assert (shown.exit_code, "`tarrafa rebuild index`" in shown.output) == (0, True)

@@ -384,7 +384,7 @@ def test_a_node_goes_on_without_a_process_that_no_restart_can_mend_and_tries_aga
             async for beat, state in beats_of(supervisor, living):
                 index = next(one for one in beat.processes if one.role == "index")
                 if not lock.closed and index.restarts and "index: " in str(beat.trouble):
-                    seen.append((index.state, index.cause, str(beat.trouble)))
+                    seen.append((index.state, str(index.cause), str(beat.trouble)))
                     assert any(one.pulse is not None and one.pulse.pages for one in beat.processes), "others work"
                     lock.close()
                 if lock.closed and index.state == "running" and not beat.trouble and state == "finished":

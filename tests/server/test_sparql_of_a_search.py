@@ -5,6 +5,7 @@ import io
 import json
 import re
 from collections.abc import Iterator
+from datetime import date
 from html import unescape
 from urllib.parse import parse_qs, urlencode, urlsplit
 
@@ -13,6 +14,7 @@ import pytest
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.search import searcher as searcher_module
 from tarrafa.search.searcher import Searcher
+from tarrafa.server.search.params import SearchParams
 from tarrafa.takedown import parse_target, record_action
 from tests.graph.archived_web import COLLECTION
 from tests.journey.crawl_journey import tarrafa
@@ -106,3 +108,5 @@ def test_the_filters_of_a_search_are_in_its_sparql(site):
     _, page = site.get("/?q=agenda&lang=pt&after=2020-01-01")
     [way] = [link for link in links(page) if link.startswith("/sparql?matches=")]
     assert parse_qs(urlsplit(way).query)["matches"] == ["(agenda) lang:pt after:2020-01-01"]
+    past = SearchParams(q="a OR b", time="week", before="2026-12-01")
+    assert past.filtered_text(date(2026, 11, 18)) == "(a OR b) after:2026-11-11 before:2026-12-01"

@@ -11,7 +11,7 @@ import pytest
 from tarrafa.crawl.supervisor.supervisor import STOPPED_REASON
 from tarrafa.errors import QueryError
 from tarrafa.frontier.messages import CollectionStatus, FrontierOverview
-from tarrafa.i18n import PORTUGUESE, Message
+from tarrafa.i18n import ENGLISH, PORTUGUESE, from_text, message, to_text
 from tarrafa.model import STATUS_MEANING, Status, host_trouble
 from tarrafa.search.query_parser import parse
 from tarrafa.search.request import Sort
@@ -61,24 +61,23 @@ def test_a_complaint_keeps_its_values_in_another_language():
 
 
 @pytest.mark.parametrize(
-    ("noted", "english", "portuguese"),
+    ("status", "error", "subject", "english", "portuguese"),
     [
-        ("-11 Connection refused", "communication error Connection refused", "erro de comunicação Connection refused"),
-        ("robots.txt: -10", "robots.txt: too slow", "robots.txt: lenta demais"),
-        ("robots.txt: 503", "robots.txt: 503", "robots.txt: 503"),
-        ("503 ", "503 ", "503 "),
-        ("no such name", "no such name", "no such name"),
-        ("", "", ""),
+        (-11, message("connection refused"), "", "communication error: connection refused",
+         "erro de comunicação: conexão recusada"),
+        (-10, "", "robots.txt", "robots.txt: too slow", "robots.txt: lenta demais"),
+        (503, "", "robots.txt", "robots.txt: 503 Service Unavailable", "robots.txt: 503 Serviço indisponível"),
+        (599, "", "", "599", "599"),
+        (-11, "{part0} {x}", "", "communication error: {part0} {x}", "erro de comunicação: {part0} {x}"),
     ],
-)
-def test_what_a_worker_notes_of_a_host_is_a_status_and_the_words_of_the_connection(noted, english, portuguese):
-    assert str(host_trouble(noted)) == english
-    assert PORTUGUESE.render(host_trouble(noted)) == portuguese
-
-
-def test_values_of_a_trouble_are_not_read_as_places():
-    assert str(host_trouble("-11 {status} {where}")) == "communication error {status} {where}"
-    assert isinstance(host_trouble("-11 x"), Message)
+)  # fmt: skip
+def test_why_a_host_cannot_be_visited_is_said_in_the_language_of_the_reader(
+    status, error, subject, english, portuguese
+):
+    trouble = host_trouble(status, error, subject)
+    stored = from_text(to_text(trouble))
+    assert ENGLISH.render(stored) == english
+    assert PORTUGUESE.render(stored) == portuguese
 
 
 def test_no_template_has_words_outside_the_translator():

@@ -25,6 +25,7 @@ from tarrafa.archive.deletion_log import ArchiveDeletions
 from tarrafa.archive.warc_reader import ArchiveEntry, Cursor, OnCollectionNote, UrlFilter, follow, visit_lengths
 from tarrafa.clock import boottime
 from tarrafa.errors import Locked
+from tarrafa.i18n import message
 from tarrafa.model import UrlId, VisitRecord
 from tarrafa.parse.url import url_id
 from tarrafa.runtime.data_dir import DataDirectory, try_lock
@@ -400,7 +401,7 @@ def lock_projection(folder: Path, name: str, *, wait: bool = False) -> IO[bytes]
     folder.mkdir(parents=True, exist_ok=True)
     while (lock := try_lock(folder / "lock")) is None:
         if not wait:
-            raise Locked(f"{folder}: another process is writing the {name}")
+            raise Locked(message("{folder}: another process is writing the {name}", folder=str(folder), name=name))
         time.sleep(LOCK_POLL_S)
     return lock
 

@@ -23,6 +23,7 @@ from fastwarc.warc import ArchiveIterator, WarcRecord, WarcRecordType
 
 from tarrafa.archive.warc_writer import COLLECTION_URI, STATEMENTS_TYPE, read_durable
 from tarrafa.errors import DataError
+from tarrafa.i18n import message
 from tarrafa.model import CollectionNote, DeletedNote, Note, RebuiltNote, VisitRecord
 
 Cursor = dict[str, int]
@@ -103,9 +104,18 @@ def _unzipped(path: Path, position: int, content: bytes) -> "zlib._Decompress":
     try:
         unzip.decompress(content)
     except zlib.error as error:
-        raise DataError(f"{path}: damaged: the record at {position}: {error}") from None
+        raise DataError(
+            message(
+                "{path}: damaged: the record at {position}: {error}",
+                path=str(path),
+                position=str(position),
+                error=str(error),
+            )
+        ) from None
     if not unzip.eof:
-        raise DataError(f"{path}: damaged: the record at {position} has no end")
+        raise DataError(
+            message("{path}: damaged: the record at {position} has no end", path=str(path), position=str(position))
+        )
     return unzip
 
 
@@ -193,7 +203,9 @@ def read_records(path: Path, start: int, length: int, kinds: WarcRecordType) -> 
             if raw.record_type & kinds:
                 body = raw.reader.read()
                 if len(body) != raw.content_length:  # the reader alone accepts a torn record
-                    raise DataError(f"{path}: the record at {position} is not whole")
+                    raise DataError(
+                        message("{path}: the record at {position} is not whole", path=str(path), position=str(position))
+                    )
                 yield position, raw, body
         _check_end(path, stream, position, length)
 
@@ -204,7 +216,13 @@ def _check_end(path: Path, stream: IO[bytes], position: int, length: int) -> Non
     """
     stream.seek(position)
     if _unzipped(path, position, stream.read(length - position)).unused_data:
-        raise DataError(f"{path}: damaged: nothing can be read after the record at {position}")
+        raise DataError(
+            message(
+                "{path}: damaged: nothing can be read after the record at {position}",
+                path=str(path),
+                position=str(position),
+            )
+        )
 
 
 class _DurablePart:
@@ -231,14 +249,21 @@ def _records(path: Path, stream: _DurablePart) -> Iterator[WarcRecord]:
     try:
         yield from ArchiveIterator(stream, parse_http=False)
     except OSError as error:
-        raise DataError(f"{path}: damaged: {error}") from None
+        raise DataError(message("{path}: damaged: {error}", path=str(path), error=str(error))) from None
 
 
 def decode_body(path: Path, position: int, decode: Callable[[bytes], T], body: bytes) -> T:
     try:
         return decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: the record at {position} cannot be read: {error}") from None
+        raise DataError(
+            message(
+                "{path}: the record at {position} cannot be read: {error}",
+                path=str(path),
+                position=str(position),
+                error=str(error),
+            )
+        ) from None
 
 
 # -- the history: visits and notes in order of time --------------------------------------------------------------------
@@ -336,5 +361,5 @@ def _read_events(directory: Path, file: str, length: int, tell: OnBytesRead) -> 
 def _moment(path: Path, position: int, raw: WarcRecord) -> float:
     date = raw.record_date
     if date is None:
-        raise DataError(f"{path}: the record at {position} has no date")
+        raise DataError(message("{path}: the record at {position} has no date", path=str(path), position=str(position)))
     return date.timestamp()

@@ -24,6 +24,7 @@ from fastwarc.warc import WarcRecord, WarcRecordType
 from tarrafa import __version__
 from tarrafa.archive.revisit_record import revisit_headers
 from tarrafa.errors import DataError, write_errors
+from tarrafa.i18n import message
 from tarrafa.model import CollectionNote, DeletedNote, HostNote, ListingNote, Note, VisitRecord
 from tarrafa.runtime.data_dir import sync_directory
 
@@ -274,7 +275,7 @@ def read_durable(path: Path) -> DurableLengths:
         return DurableLengths(0, 0, 0)
     *parts, checksum = text.split()
     if len(parts) not in (2, 3) or f"{crc32(' '.join(parts).encode()):08x}" != checksum:
-        raise DataError(f"{path}: damaged: {text.strip()[:60]!r}")
+        raise DataError(message("{path}: damaged: {line!r}", path=str(path), line=text.strip()[:60]))
     return DurableLengths(int(parts[0]), int(parts[1]), int(parts[-1]))  # an older file has visits only
 
 
@@ -299,7 +300,14 @@ def _truncate(path: Path) -> int:
         target = path.with_name(file)
         size = target.stat().st_size if target.exists() else 0
         if size < length:
-            raise DataError(f"{target}: {length} bytes were made durable, only {size} are there")
+            raise DataError(
+                message(
+                    "{target}: {length} bytes were made durable, only {size} are there",
+                    target=str(target),
+                    length=str(length),
+                    size=str(size),
+                )
+            )
         cut += size - length
         if size > length and length:
             os.truncate(target, length)

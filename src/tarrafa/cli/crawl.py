@@ -67,7 +67,7 @@ from tarrafa.frontier.store.clock_reset import reset_clock
 from tarrafa.frontier.store.sqlite_frontier import read_overview
 from tarrafa.i18n import ENGLISH, Message, message
 from tarrafa.index import shards
-from tarrafa.model import STATUS_MEANING, Status, host_trouble
+from tarrafa.model import STATUS_MEANING, Status
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.heartbeat import is_supervised
 from tarrafa.runtime.terminal import print_line, print_note
@@ -466,7 +466,7 @@ async def print_roots(data: DataDirectory, collection: Collection, address: Addr
     now = await frontier_time(address)
     for root in collection.roots[:ROOTS_SHOWN]:
         found = await explain(data, root, collection.name, now, address)
-        url, trouble = found.collections[0], host_trouble(found.host.trouble) if found.host is not None else ""
+        url, trouble = found.collections[0], found.host.trouble if found.host is not None else ""
         status = f"{url.status} {url.meaning}".rstrip() if url.status is not None else url.next_visit
         print_note(f"  {root}: {status}{f'; {trouble}' if trouble else ''}")
     if len(collection.roots) > ROOTS_SHOWN:
@@ -492,11 +492,11 @@ async def fetch_overview(data: DataDirectory, address: Address | None = None) ->
         if isinstance(address, PostgresServers) and any(one.state == "running" for one in overview.collections):
             await asyncio.sleep(RATE_SAMPLE_S)
             overview = await frontier.overview()
-        notices = [str(one.message) for one in silent_processes(data)]
+        notices: list[Message | str] = [one.message for one in silent_processes(data)]
     except Unreachable as error:
         if address is not None:
             raise
-        overview, notices = read_overview(data.frontier), [str(silence_notice(data, error))]
+        overview, notices = read_overview(data.frontier), [silence_notice(data, error)]
     finally:
         await frontier.close()
     return msgspec.structs.replace(overview, notes=[*overview.notes, *notices])

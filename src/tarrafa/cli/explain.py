@@ -13,7 +13,6 @@ from tarrafa.crawl.explain.explain import Explanation, HostExplanation, RobotsVe
 from tarrafa.crawl.explain.explain import explain as explain_url
 from tarrafa.crawl.explain.freshness import ChangeEstimate
 from tarrafa.frontier.address import from_command_line
-from tarrafa.model import host_trouble
 from tarrafa.runtime.data_dir import DataDirectory
 
 HISTORY_SHOWN = 20
@@ -61,7 +60,7 @@ def _print_host(host: HostExplanation) -> None:
         f"{counted(host.failures, 'failure')} in a row",
     )
     if host.trouble:
-        print_field("trouble", str(host_trouble(host.trouble)))
+        print_field("trouble", host.trouble)
     last = f"no request since {host.no_request_since}" if host.no_request_since else "never visited"
     if host.under_way_until:
         last = f"a request of a worker that fell silent may take until {host.under_way_until}"

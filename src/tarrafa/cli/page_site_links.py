@@ -17,7 +17,7 @@ from tarrafa.errors import ConfigError
 from tarrafa.frontier.address import from_command_line
 from tarrafa.graph.reader import GraphReader
 from tarrafa.graph.sites import LinkedSite, SitePaging
-from tarrafa.model import InAndOutLinks, LinkedPage, host_trouble
+from tarrafa.model import InAndOutLinks, LinkedPage
 from tarrafa.search.searcher import Searcher
 
 OFFSET_MAX = 1_000_000_000
@@ -120,7 +120,7 @@ def print_page(found: PageDetails) -> None:
             print_field(name, format_time(at))
     _changes(found)
     if found.frontier:
-        print_field("frontier", found.frontier)
+        print_field("frontier", str(found.frontier))
     if found.words:
         words = ", ".join(f"{one.word} {one.count}" for one in found.words[:WORDS_SHOWN])
         print_field("words", f"{words} ({found.words_total:,} different words)")
@@ -182,7 +182,7 @@ def print_site(found: SiteDetails) -> None:
     for one in found.statuses:
         print_field("", f"{one.urls:>9,}  {one.status} {one.meaning}".rstrip())
     if found.frontier:
-        print_field("frontier", found.frontier)
+        print_field("frontier", str(found.frontier))
     of_site = "of the site" if found.kind == "site" else "of its site"
     _head(f"{counted(found.hosts_total, 'host')} {of_site}", len(found.hosts), found.hosts_total)
     for host in found.hosts:
@@ -201,7 +201,7 @@ def _print_host_state(state: HostDetails) -> None:
         f"{counted(state.waiting, 'URL')} in the queue",
     )
     if state.trouble or state.failures:
-        print_field("trouble", f"{host_trouble(state.trouble)} ({counted(state.failures, 'failure')} in a row)")
+        print_field("trouble", f"{state.trouble} ({counted(state.failures, 'failure')} in a row)")
     if state.robots_status is None:
         print_field("robots.txt", "not fetched yet")
         return

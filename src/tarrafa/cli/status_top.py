@@ -65,19 +65,23 @@ def status(
     """
     directory = DataDirectory(data)
     found = asyncio.run(fetch_overview(directory, from_command_line(where, token_file)))
-    index, triples = index_status(directory), triples_status(directory)
-    pages = _kept_pages(found, index)
+    try:
+        index, trouble = index_status(directory), ""
+    except DataError as error:  # of another version, or damaged: the rest is shown
+        index, trouble = None, str(error)
+    triples, pages = triples_status(directory), _kept_pages(found, index)
     if as_json:
         fields = {"pages": pages, "index": index, "triples": triples}
         print_json(msgspec.to_builtins(ENGLISH.render_all(found)) | fields)
     else:
         _print_overview(found, pages)
-        _print_index_state(index)
+        _print_index_state(index, trouble)
         _print_triples_state(triples)
 
 
 def _kept_pages(overview: FrontierOverview, index: IndexStatus | None) -> list[KeptPages]:
-    return [count_kept_pages(one.name, one.fetched, index) for one in overview.collections]
+    """Empty without an index here."""
+    return [] if index is None else [count_kept_pages(one.name, one.fetched, index) for one in overview.collections]
 
 
 def _print_overview(shown: FrontierOverview, pages: list[KeptPages]) -> None:
@@ -101,13 +105,13 @@ def _print_overview(shown: FrontierOverview, pages: list[KeptPages]) -> None:
             state = "has failed" if has_failed(one) else f"is {one.state}"
             console.print(f"{one.name} {state}: {escape(str(one.reason))}")
     for note in shown.notes:
-        console.print(escape(note))
+        console.print(escape(str(note)))
     if shown.nodes:
         workers = ", ".join(f"{node.name} (pid {node.pid}, {counted(node.hosts, 'host')})" for node in shown.nodes)
         console.print(f"workers: {workers}")
         for node in shown.nodes:
             if node.note:
-                console.print(f"{node.name}: {escape(node.note)}")
+                console.print(f"{node.name}: {escape(str(node.note))}")
 
 
 def _print_kept_pages(pages: list[KeptPages]) -> None:
@@ -119,7 +123,9 @@ def _print_kept_pages(pages: list[KeptPages]) -> None:
             console.print(f"{one.collection}: {notice}")
 
 
-def _print_index_state(shown: IndexStatus | None) -> None:
+def _print_index_state(shown: IndexStatus | None, trouble: str) -> None:
+    if trouble:
+        console.print(escape(trouble))
     if shown is None:
         return
     parts = "" if shown.shards == "1" else f" in shards ({shown.shards})"
@@ -262,7 +268,7 @@ def draw_frame(
     lines += _rows(collections, trends, width, max(1, room - following - for_workers), each, bars)
     lines += [Text(), *_workers(workers, for_workers)]
     lines += _following(snapshot) if following > 1 else [_following_briefly(snapshot.followers)]
-    lines += [Text(line, "yellow") for line in remarks]
+    lines += [Text(str(line), "yellow") for line in remarks]
     return [_fitted(line, width) for line in lines]
 
 
@@ -382,7 +388,7 @@ def _workers(workers: Sequence[WorkerLeaseStatus], room: int) -> Lines:
     for one in workers[:fitting]:
         name = one.name[:name_width]
         lines.append(Text.assemble((f"{name:<{name_width}}", "bold"), f"{one.hosts:>7,}{one.pid:>9}  ",
-                                   (one.note, "dim")))  # fmt: skip
+                                   (str(one.note), "dim")))  # fmt: skip
     if fitting < len(workers):
         hosts = sum(one.hosts for one in workers[fitting:])
         lines.append(Text(f"… and {len(workers) - fitting:,} more workers with {counted(hosts, 'host')}", "dim"))

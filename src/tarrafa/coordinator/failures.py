@@ -12,8 +12,8 @@ from tarrafa.coordinator.monitoring.snapshot import CollectionSnapshot, VisitSta
 from tarrafa.errors import ConfigError, DataError, FrontierError, NotFound
 from tarrafa.frontier.export_import.export_records import FrontierCursor
 from tarrafa.frontier.messages import UrlStatusFacts
-from tarrafa.i18n import message
-from tarrafa.model import GIVEN_UP, NO_REQUEST, REDIRECTS, TRANSIENT, can_be_retried
+from tarrafa.i18n import Message, message
+from tarrafa.model import GIVEN_UP, NO_REQUEST, REDIRECTS, TRANSIENT, can_be_retried, collection_state
 from tarrafa.runtime.heartbeat import VisitSample
 
 URLS_PER_CALL = 1_000
@@ -31,7 +31,7 @@ class FailureDetail(msgspec.Struct, frozen=True):
     fate: str
     can_be_retried: bool
     facts: UrlStatusFacts | None
-    silence: str
+    silence: Message | str
     seen: list[VisitSample]
 
 
@@ -48,11 +48,12 @@ class Failures:
 
     async def describe(self, name: str, status: str) -> FailureDetail:
         one, counted = self._find(name, status)
-        facts, silence = None, ""
+        facts: UrlStatusFacts | None = None
+        silence: Message | str = ""
         try:
             facts = await self._coordinator.frontier().urls_by_status(one.name, counted.status)
         except (DataError, FrontierError) as error:
-            silence = str(error)
+            silence = error.message
         groups = self._coordinator.monitor.recent_visits.failures(one.name)
         seen = next((group.seen for group in groups if group.status == counted.status), [])
         fate, retried = fate_of_status(counted.status), can_be_retried(counted.status)
@@ -64,7 +65,9 @@ class Failures:
         if not can_be_retried(counted.status):
             raise ConfigError(message("{status}: a retry would change nothing", status=counted.status))
         if one.state in ("importing", "deleting"):
-            raise ConfigError(message("{name} is {state}: no retry is possible now", name=name, state=one.state))
+            raise ConfigError(
+                message("{name} is {state}: no retry is possible now", name=name, state=collection_state(one.state))
+            )
         place: FrontierCursor | None = FrontierCursor()
         urls, until = 0, boottime() + RETRY_S_MAX
         while place is not None and urls < URLS_RETRIED_MAX and boottime() < until:

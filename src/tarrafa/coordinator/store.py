@@ -13,7 +13,7 @@ from typing import TypeVar
 import apsw
 import msgspec
 
-from tarrafa.i18n import Message
+from tarrafa.i18n import Message, message
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.sqlite import SqliteFile, open_sqlite_readonly
 
@@ -106,7 +106,7 @@ def store_path(data: DataDirectory) -> Path:
 
 
 def store_file(path: Path) -> SqliteFile:
-    return SqliteFile(path, remedy="move it away; a new one is created, without its history")
+    return SqliteFile(path, remedy=message("move it away; a new one is created, without its history"))
 
 
 def store_transaction(path: Path, schema: str = "") -> AbstractContextManager[apsw.Connection]:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tarrafa.clock import boottime
+from tarrafa.i18n import Message, message
 
 SYSTEM_BUNDLES = (
     "/etc/ssl/certs/ca-certificates.crt",  # Debian, Ubuntu, Arch, Alpine
@@ -23,31 +24,31 @@ SYSTEM_BUNDLES = (
 DISTRUST_S = 300.0
 DISTRUSTED_MAX = 10_000
 
-NAME_MISMATCH = "name does not match"
+NAME_MISMATCH = message("name does not match")
 REASONS = {  # OpenSSL's X509_V_ERR_*; for a name that libcurl itself compares, only 0 or 1 is known
     0: NAME_MISMATCH,
     1: NAME_MISMATCH,
-    2: "unknown issuer",
-    9: "certificate is not yet valid",
-    10: "certificate has expired",
-    18: "self-signed certificate",
-    19: "self-signed certificate",
-    20: "unknown issuer",
-    21: "unknown issuer",
-    23: "certificate is revoked",
-    24: "invalid authority",
-    26: "not made for servers",
+    2: message("unknown issuer"),
+    9: message("certificate is not yet valid"),
+    10: message("certificate has expired"),
+    18: message("self-signed certificate"),
+    19: message("self-signed certificate"),
+    20: message("unknown issuer"),
+    21: message("unknown issuer"),
+    23: message("certificate is revoked"),
+    24: message("invalid authority"),
+    26: message("not made for servers"),
     62: NAME_MISMATCH,
     64: NAME_MISMATCH,
-    66: "key is too weak",
-    67: "key is too weak",
-    68: "signature is too weak",
+    66: message("key is too weak"),
+    67: message("key is too weak"),
+    68: message("signature is too weak"),
 }
 
 
-def verify_error_text(verify_result: int) -> str:
+def verify_error(verify_result: int) -> Message:
     """Why a certificate does not verify."""
-    return REASONS.get(verify_result, f"certificate does not verify ({verify_result})")
+    return REASONS.get(verify_result) or message("certificate does not verify ({code})", code=str(verify_result))
 
 
 def ca_bundle(
@@ -74,14 +75,14 @@ class DistrustedHosts:
 
     def __init__(self, clock: Callable[[], float] = boottime) -> None:
         self._clock = clock
-        self._known: dict[tuple[str, str | None], tuple[float, str]] = {}
+        self._known: dict[tuple[str, str | None], tuple[float, Message | str]] = {}
 
-    def reason_for(self, host: str, ca_file: str | None) -> str:
+    def reason_for(self, host: str, ca_file: str | None) -> Message | str:
         """Why the host's certificate does not verify; empty if no failure is known."""
         until, why = self._known.get((host, ca_file), (0.0, ""))
         return why if until > self._clock() else ""
 
-    def remember(self, host: str, ca_file: str | None, why: str) -> None:
+    def remember(self, host: str, ca_file: str | None, why: Message | str) -> None:
         self._known.pop((host, ca_file), None)
         while len(self._known) >= DISTRUSTED_MAX:
             del self._known[next(iter(self._known))]

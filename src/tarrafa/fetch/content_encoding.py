@@ -14,18 +14,25 @@ from itertools import chain, repeat
 import brotli
 import zstandard
 
+from tarrafa.i18n import Message, message
+
 CODINGS_MAX = 3  # applied one after the other; nobody needs two
 MEMBERS_MAX = 64  # of a gzip stream, concatenated; further ones are not read
 ZSTD_WINDOW_MAX = 8 << 20  # RFC 9659: the window that a decoder must offer and a server may use
 BROTLI_PIECE_BYTES = 4 << 10
 PART_BYTES = 64 << 10
 CHUNK_LINE_BYTES_MAX = 1 << 10
+ERROR_CHARS_MAX = 100
 
 _chunk_line = re.compile(rb"([0-9A-Fa-f]{1,16})[ \t]*(?:;[^\n]*)?\r?\n").match
 
 
 class UndecodableBody(ValueError):
     """The body does not match its Content-Encoding or Transfer-Encoding."""
+
+    def __init__(self, reason: Message) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
 
 
 class DecodedBodyTooLarge(ValueError):
@@ -38,11 +45,17 @@ def decode(codings: list[str], body: bytes, size_max: int, *, prefix: bool = Fal
     A larger body raises an error, or, with `prefix`, is cut there.
     """
     if len(codings) > CODINGS_MAX:
-        raise UndecodableBody(f"{len(codings)} codings upon each other are more than {CODINGS_MAX}")
+        raise UndecodableBody(
+            message(
+                "{count} content encodings one upon another; at most {limit} are undone",
+                count=len(codings),
+                limit=CODINGS_MAX,
+            )
+        )
     for coding in reversed(codings):
         unpack = DECODERS.get(coding)
         if unpack is None:
-            raise UndecodableBody(f"content encoding {coding[:40]!r}")
+            raise UndecodableBody(message("unknown content encoding {name!r}", name=coding[:40]))
         body = unpack(body, size_max)
         if len(body) > size_max and not prefix:
             raise DecodedBodyTooLarge
@@ -59,7 +72,7 @@ def decode_chunked(raw: bytes) -> bytes:
         if line is None:
             if parts and b"\n" not in raw[position:] and len(raw) - position < CHUNK_LINE_BYTES_MAX:
                 break  # truncated within the line
-            raise UndecodableBody("bad chunk length")
+            raise UndecodableBody(message("bad chunk length"))
         length = int(line[1], 16)
         if not length:  # trailer fields follow, or nothing
             return b"".join(parts)
@@ -73,9 +86,9 @@ def decode_chunked(raw: bytes) -> bytes:
         elif end in {b"", b"\r"}:
             break
         else:
-            raise UndecodableBody("a chunk goes on behind its length")
+            raise UndecodableBody(message("a chunk goes on behind its length"))
     if not parts:
-        raise UndecodableBody("no chunk length")
+        raise UndecodableBody(message("no chunk length"))
     return b"".join(parts)
 
 
@@ -102,7 +115,7 @@ def _inflated(data: bytes, size_max: int, window: int) -> bytes:
         except zlib.error as error:
             if parts:
                 break  # garbage after the last member
-            raise UndecodableBody(str(error)) from None
+            raise UndecodableBody(_broken("gzip" if window > 15 else "deflate", error)) from None
         parts.append(part)
         size += len(part)
         data = unzip.unused_data
@@ -121,7 +134,7 @@ def _unbrotli(data: bytes, size_max: int) -> bytes:
     try:
         return _join_up_to(size_max, _brotli_parts(chain(pieces[:last], byte_by_byte)))
     except brotli.error as error:
-        raise UndecodableBody(str(error)) from None
+        raise UndecodableBody(_broken("brotli", error)) from None
 
 
 def _brotli_parts(pieces: Iterator[bytes]) -> Iterator[bytes]:
@@ -149,7 +162,7 @@ def _unzstd(data: bytes, size_max: int) -> bytes:
         with suppress(_TrailingGarbage):
             _zstd_parts(data, sizes, size_max, parts)
         if not parts:
-            raise UndecodableBody("not a Zstandard stream") from None
+            raise UndecodableBody(message("no Zstandard data")) from None
     return b"".join(parts)
 
 
@@ -168,7 +181,12 @@ def _zstd_parts(data: bytes, sizes: Iterator[int], size_max: int, parts: list[by
     except zstandard.ZstdError as error:
         if "Unknown frame descriptor" in str(error):
             raise _TrailingGarbage from None
-        raise UndecodableBody(str(error)) from None
+        raise UndecodableBody(_broken("Zstandard", error)) from None
+
+
+def _broken(name: str, error: Exception) -> Message:
+    """`error` is the text of the decoder."""
+    return message("damaged {format} data ({error})", format=name, error=str(error)[:ERROR_CHARS_MAX])
 
 
 def _join_up_to(size_max: int, parts: Iterator[bytes]) -> bytes:

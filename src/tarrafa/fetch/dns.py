@@ -16,6 +16,7 @@ import pycares
 
 from tarrafa.clock import boottime
 from tarrafa.fetch.address_guard import is_forbidden_address
+from tarrafa.i18n import Message, message
 
 NAMES_CACHED_MAX = 50_000
 ADDRESSES_MAX = 64  # of one name
@@ -33,7 +34,7 @@ class DnsAnswer:
 
     address: str | None
     refused: bool = False
-    error: str = ""
+    error: Message | str = ""
     unsure: bool = False  # no server answered or knew: this does not mean that the name does not exist
 
 
@@ -43,30 +44,38 @@ class DnsResolver:
     def __init__(self, servers: list[str] | None = None, clock: Callable[[], float] = boottime) -> None:
         self._clock = clock
         self._resolver = aiodns.DNSResolver(nameservers=servers, timeout=LOOKUP_TIMEOUT_S / 2, tries=2, flags=FLAGS)
-        self._cache: dict[str, tuple[float, tuple[str, ...], str, bool]] = {}
+        self._cache: dict[str, tuple[float, tuple[str, ...], Message | str, bool]] = {}
 
     async def resolve(self, name: str, allow_private: bool) -> DnsAnswer:
         """The first allowed address of a name."""
-        addresses, error, unsure = _resolve_literal(name), "", False
+        error: Message | str = ""
+        addresses, unsure = _resolve_literal(name), False
         if not addresses:
             addresses, error, unsure = await self._look_up(name)
         for address in addresses:
             if allow_private or not is_forbidden_address(address):
                 return DnsAnswer(address)
         if addresses:
-            return DnsAnswer(None, True, f"{name} leads to {addresses[0]}, which is not on the public Internet")
+            return DnsAnswer(
+                None,
+                True,
+                message(
+                    "{name} leads to {address}, which is not on the public Internet", name=name, address=addresses[0]
+                ),
+            )
         return DnsAnswer(None, False, error, unsure)
 
-    async def _look_up(self, name: str) -> tuple[tuple[str, ...], str, bool]:
+    async def _look_up(self, name: str) -> tuple[tuple[str, ...], Message | str, bool]:
         cached, unsure = self._cache.get(name), False
         if cached is not None and cached[0] > self._clock():
             return cached[1:]
         try:
+            error: Message | str = ""
             found = await self._resolver.getaddrinfo(name, family=socket.AF_UNSPEC, type=socket.SOCK_STREAM)
             addresses = tuple(dict.fromkeys(_text(node.addr[0]) for node in found.nodes))
-            life, error = DNS_CACHE_S, ""
+            life = DNS_CACHE_S
         except (aiodns.error.DNSError, UnicodeError, ValueError) as failure:
-            addresses, life, error = (), DNS_FAILURE_CACHE_S, f"{name} does not resolve: {failure}"
+            addresses, life, error = (), DNS_FAILURE_CACHE_S, _reason(name, failure)
             is_certain = failure.args[:1] in ((NO_DATA,), (NO_SUCH_NAME,))
             unsure = isinstance(failure, aiodns.error.DNSError) and not is_certain
         if len(self._cache) >= NAMES_CACHED_MAX:
@@ -78,6 +87,17 @@ class DnsResolver:
 
     async def close(self) -> None:
         await self._resolver.close()
+
+
+def _reason(name: str, failure: Exception) -> Message:
+    code = failure.args[0] if isinstance(failure, aiodns.error.DNSError) else None
+    if code == NO_SUCH_NAME:
+        return message("{name} does not resolve: there is no such name", name=name)
+    if code == NO_DATA:
+        return message("{name} does not resolve: it has no address", name=name)
+    if code is None:
+        return message("{name} does not resolve: it is no valid name", name=name)
+    return message("{name} does not resolve: no name server answered ({error})", name=name, error=str(failure.args[-1]))
 
 
 def is_refused_by_name(name: str) -> bool:

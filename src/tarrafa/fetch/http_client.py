@@ -18,10 +18,11 @@ from typing import Any
 import pycurl
 
 from tarrafa.clock import boottime
-from tarrafa.fetch.certificates import DistrustedHosts, ca_bundle, verify_error_text
+from tarrafa.fetch.certificates import DistrustedHosts, ca_bundle, verify_error
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse, header_lines
 from tarrafa.fetch.throttling import Backpressure, BandwidthLimiter
 from tarrafa.fetch.transfer import CurlResult, Transfer, build_response
+from tarrafa.i18n import message
 from tarrafa.model import Status
 from tarrafa.parse.url import host_key, split
 
@@ -74,7 +75,7 @@ class HttpClient:
         """Fetch one request. Cancelling the caller cuts the transfer."""
         if request.connect_to is None and request.address is None and request.proxy is None:
             # libcurl would resolve the name itself
-            return FetchResponse(Status.ADDRESS_REFUSED, error="no vetted address")
+            return FetchResponse(Status.ADDRESS_REFUSED, error=message("no vetted address"))
         if request.tls == "accept" and request.url.startswith("https:"):
             return await self._fetch_accepting_any_certificate(request)
         transfer = self._start(request)
@@ -187,13 +188,16 @@ class HttpClient:
         """libcurl calls this when the connection is open: check the vetted address and the lease."""
         wanted = transfer.request.address
         if transfer.request.connect_to is None and wanted is not None and not same_address(connected, wanted):
-            transfer.refuse(Status.ADDRESS_REFUSED, f"connected to {connected}, not to {wanted}")
+            transfer.refuse(
+                Status.ADDRESS_REFUSED,
+                message("connected to {address}, not to {wanted}", address=connected, wanted=wanted),
+            )
         elif transfer.sent:
-            transfer.refuse(Status.NOT_SENT, "a dead connection swallowed it")  # curl repeats it by itself
+            transfer.refuse(Status.NOT_SENT, message("a dead connection swallowed it"))  # curl repeats it by itself
         elif not self._may_send():
-            transfer.refuse(Status.NOT_SENT, "the fence is down")
+            transfer.refuse(Status.NOT_SENT, message("the lease is over"))
         elif not transfer.request.is_wanted():
-            transfer.refuse(Status.NOT_SENT, "it is no longer wanted")
+            transfer.refuse(Status.NOT_SENT, message("it is no longer wanted"))
         transfer.sent = True
         return int(pycurl.PREREQFUNC_ABORT if transfer.refused else pycurl.PREREQFUNC_OK)
 
@@ -234,8 +238,8 @@ class HttpClient:
         now = boottime()
         stalled = [transfer for transfer in self._transfers.values() if transfer.is_stalled(now)]
         for transfer in stalled:
-            why = f"nothing came for {transfer.request.stall_timeout_s:g} s"
-            self._done(transfer.curl, pycurl.E_OPERATION_TIMEDOUT, why)
+            transfer.why = message("nothing came for {seconds:g} s", seconds=transfer.request.stall_timeout_s)
+            self._done(transfer.curl, pycurl.E_OPERATION_TIMEDOUT, "")
         self._sweeper = self._loop.call_later(SWEEP_S, self._end_stalled) if self._transfers else None
 
     def _socket_action(self, fd: int, events: int) -> None:
@@ -245,22 +249,22 @@ class HttpClient:
             more, finished, failed = self._multi.info_read()
             for curl in finished:
                 self._done(curl, 0, "")
-            for curl, code, message in failed:
-                self._done(curl, code, message)
+            for curl, code, text in failed:
+                self._done(curl, code, text)
 
-    def _done(self, curl: pycurl.Curl, code: int, message: str) -> None:
+    def _done(self, curl: pycurl.Curl, code: int, text: str) -> None:
         transfer = self._transfers.get(curl)
         if transfer is None:
             return
         address = "" if transfer.request.proxy else curl.getinfo(pycurl.PRIMARY_IP) or ""
-        ending = CurlResult(code, message, address, curl.getinfo(pycurl.OS_ERRNO) if code else 0)
+        ending = CurlResult(code, text, address, curl.getinfo(pycurl.OS_ERRNO) if code else 0)
         is_distrusted = code == pycurl.E_PEER_FAILED_VERIFICATION
-        tls = verify_error_text(curl.getinfo(pycurl.SSL_VERIFYRESULT)) if is_distrusted else ""
+        tls = verify_error(curl.getinfo(pycurl.SSL_VERIFYRESULT)) if is_distrusted else ""
         self._end(curl)
         if not transfer.future.done():
             late_s = self._lag(transfer.started) if code == pycurl.E_OPERATION_TIMEDOUT and self._lag else 0.0
             response = build_response(transfer, ending, boottime() - transfer.started, late_s)
-            response.tls = tls
+            response.tls, response.error = tls, tls or response.error
             transfer.future.set_result(response)
 
     def _end(self, curl: pycurl.Curl) -> None:

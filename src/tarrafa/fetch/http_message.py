@@ -13,6 +13,7 @@ import msgspec
 
 from tarrafa.fetch.content_encoding import DecodedBodyTooLarge, decode, decode_chunked
 from tarrafa.fetch.throttling import BandwidthLimiter
+from tarrafa.i18n import Message
 from tarrafa.model import Status
 
 ACCEPT_ENCODING = "gzip, deflate, br, zstd"
@@ -79,8 +80,8 @@ class FetchResponse:
     raw_body: bytes = b""
     address: str = ""
     elapsed_s: float = 0.0
-    error: str = ""
-    tls: str = ""  # why the certificate does not verify: a TLS_ERROR, or accepted all the same
+    error: Message | str = ""
+    tls: Message | str = ""  # why the certificate does not verify: a TLS_ERROR, or accepted all the same
     held_s: float = 0.0  # part of elapsed_s during which our own limits paused it
 
 

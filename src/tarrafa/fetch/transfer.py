@@ -16,11 +16,12 @@ import pycurl
 from tarrafa.fetch.content_encoding import UndecodableBody, decode_chunked
 from tarrafa.fetch.http_message import HEADER_BYTES_MAX, FetchRequest, FetchResponse, ResponseHead, parse_head
 from tarrafa.fetch.throttling import BandwidthLimiter
+from tarrafa.i18n import Message, message
 from tarrafa.model import Status
 
 INTERIM_MAX = 20  # interim responses (1xx) before the final one
 STARVED_SHARE = 0.2  # of the exceeded time limit: if we caused at least this share, the host is not to blame
-ERROR_LENGTH_MAX = 200
+CURL_TEXT_CHARS_MAX = 200
 TLS_HUNG_UP = "unexpected eof while reading"  # many servers close without TLS's close_notify; OpenSSL's wording
 
 CURL_STATUS = {
@@ -36,6 +37,25 @@ CURL_STATUS = {
     pycurl.E_SSL_CACERT_BADFILE: Status.TLS_ERROR,
     pycurl.E_SSL_ISSUER_ERROR: Status.TLS_ERROR,
     pycurl.E_SSL_INVALIDCERTSTATUS: Status.TLS_ERROR,
+}
+CURL_REASONS = {
+    pycurl.E_COULDNT_RESOLVE_HOST: message("name does not resolve"),
+    pycurl.E_COULDNT_CONNECT: message("no connection"),
+    pycurl.E_COULDNT_RESOLVE_PROXY: message("the name of the proxy does not resolve"),
+    pycurl.E_UNSUPPORTED_PROTOCOL: message("the response is no HTTP"),
+    pycurl.E_GOT_NOTHING: message("empty response"),
+    pycurl.E_SEND_ERROR: message("connection lost while sending"),
+    pycurl.E_RECV_ERROR: message("connection lost while receiving"),
+    8: message("the response is no HTTP"),
+    100: message("a header line is too long"),
+}
+ERRNO_REASONS = {
+    errno.ECONNREFUSED: message("connection refused"),
+    errno.ECONNRESET: message("connection reset by the host"),
+    errno.EPIPE: message("connection closed by the host"),
+    errno.EHOSTUNREACH: message("host unreachable"),
+    errno.ENETUNREACH: message("network unreachable"),
+    errno.ETIMEDOUT: message("connection timed out"),
 }
 OUR_ERRNOS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
@@ -66,7 +86,7 @@ class Transfer:
     complete_head: bool = False
     interim: int = 0
     refused: int = 0  # our own reason for cutting the transfer
-    why: str = ""  # the reason in words
+    why: Message | str = ""  # the reason in words
     head_is_enough: bool = False  # the body is not needed: its head is the response
     sent: bool = False
     bytes_seen: int = -1  # bytes at the last stall check
@@ -75,7 +95,7 @@ class Transfer:
     held_since: float = 0.0  # 0: not paused
     held_s: float = 0.0  # how long our own limits paused it
 
-    def refuse(self, status: int, why: str) -> int:
+    def refuse(self, status: int, why: Message | str) -> int:
         """Cut the transfer. Returns the value that libcurl's callbacks return for that."""
         self.refused, self.why = status, why
         return -1
@@ -102,7 +122,9 @@ class Transfer:
             self.parsed, self.complete_head = None, False
         self.head += line
         if len(self.head) > HEADER_BYTES_MAX:
-            return self.refuse(Status.INVALID_RESPONSE, f"header block larger than {HEADER_BYTES_MAX} bytes")
+            return self.refuse(
+                Status.INVALID_RESPONSE, message("header block larger than {bytes} bytes", bytes=HEADER_BYTES_MAX)
+            )
         if line in {b"\r\n", b"\n"}:
             self.complete_head = True
             return self._judge_head() or len(line)
@@ -115,13 +137,15 @@ class Transfer:
             limiter.take(len(self.head))
         if head is None:
             line = bytes(self.head[:60]).partition(b"\n")[0].decode("latin-1").strip()
-            return self.refuse(Status.INVALID_RESPONSE, f"status line {line!r}")
+            return self.refuse(Status.INVALID_RESPONSE, message("status line {line!r}", line=line))
         if head.code < 200:
             self.interim += 1
             if head.code == 101:
-                return self.refuse(Status.INVALID_RESPONSE, "switches to another protocol, unasked")
+                return self.refuse(Status.INVALID_RESPONSE, message("switches to another protocol, unasked"))
             if self.interim > INTERIM_MAX:
-                return self.refuse(Status.INVALID_RESPONSE, f"more than {INTERIM_MAX} interim responses")
+                return self.refuse(
+                    Status.INVALID_RESPONSE, message("more than {count} interim responses", count=INTERIM_MAX)
+                )
             return 0
         verdict = self.request.check_head(head)
         return self.refuse(verdict, "") if verdict else 0
@@ -135,7 +159,7 @@ class Transfer:
             if self.parsed is not None and self.parsed.code != 200:
                 self.head_is_enough = True
                 return -1
-            return self.refuse(Status.TOO_LARGE, f"more than {self.request.size_max} bytes")
+            return self.refuse(Status.TOO_LARGE, message("more than {bytes} bytes", bytes=self.request.size_max))
         return len(part)
 
 
@@ -143,13 +167,14 @@ def build_response(transfer: Transfer, ending: CurlResult, elapsed_s: float, lat
     """The response of a finished transfer. `late_s` is how late our own machine was meanwhile."""
     head = transfer.parsed
     status = _status(transfer, ending)
-    # Where we refused, libcurl's own message is only that.
-    error = transfer.why if transfer.refused or transfer.head_is_enough else ending.message
-    if not error and status < 0 and not transfer.refused:
-        error = f"libcurl error {ending.code}" if ending.code else "the header block ends too soon"
+    error = transfer.why
+    if not (error or transfer.refused or transfer.head_is_enough) and (ending.code or status < 0):
+        error = _reason(transfer, ending, elapsed_s)
     if status == Status.TOO_SLOW and transfer.held_s + late_s >= STARVED_SHARE * elapsed_s:
         status = Status.STARVED
-        error = f"{error}; held back {transfer.held_s:.1f} s, late {late_s:.1f} s"
+        error = message(
+            "{error}; held back {held:.1f} s, late {late:.1f} s", error=error, held=transfer.held_s, late=late_s
+        )
     return FetchResponse(
         status,
         head or ResponseHead(0, ()),
@@ -157,9 +182,28 @@ def build_response(transfer: Transfer, ending: CurlResult, elapsed_s: float, lat
         bytes(transfer.body),
         ending.address,
         elapsed_s,
-        error[:ERROR_LENGTH_MAX],
+        error,
         held_s=transfer.held_s,
     )
+
+
+def _reason(transfer: Transfer, ending: CurlResult, elapsed_s: float) -> Message:
+    """Why a transfer ended so, by libcurl's code. Its own text is used only where the code says too little."""
+    code = ending.code
+    if not code:
+        return message("the header block ends too soon")
+    if code == pycurl.E_OPERATION_TIMEDOUT:
+        if not transfer.sent:
+            return message("no connection within {seconds:.1f} s", seconds=elapsed_s)
+        size = len(transfer.head) + len(transfer.body)
+        return message("not complete after {seconds:.1f} s: {bytes} bytes received", seconds=elapsed_s, bytes=size)
+    if code == pycurl.E_PARTIAL_FILE:
+        return message("the body ends too soon, after {bytes} bytes", bytes=len(transfer.body))
+    text = ending.message[:CURL_TEXT_CHARS_MAX]
+    if CURL_STATUS.get(code) == Status.TLS_ERROR:
+        return message("no secure connection ({error})", error=text or str(code))
+    known = ERRNO_REASONS.get(ending.errno) or CURL_REASONS.get(code)
+    return known or message("libcurl error {code}: {error}", code=str(code), error=text)
 
 
 def _status(transfer: Transfer, ending: CurlResult) -> int:

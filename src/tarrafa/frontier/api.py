@@ -119,7 +119,7 @@ class Frontier(Protocol):
     async def time(self) -> ClockReading:
         """The frontier's time: two machines share no clock."""
 
-    async def renew(self, worker: int, note: str) -> float:
+    async def renew(self, worker: int, note: Message | str) -> float:
         """Renew all leases of a worker; returns for how many seconds, from the sending of the request on.
 
         `note` is the worker's notice for people.

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from tarrafa.clock import Clock, boottime
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.messages import ClockReading
+from tarrafa.i18n import Message, message
 
 SAMPLES = 3
-RESET_HINT = ", or, if the frontier's is wrong, stop it and run `tarrafa frontier reset-clock` beside its file"
 SKEW_NOTICE_S = 2.0  # reported to the operator
 CLOCK_SKEW_S_MAX = 1.0  # beyond this a worker begins anew with the frontier's clock
 
@@ -28,13 +28,21 @@ class ClockAgreement:
     clock: Clock
     ahead_s: float
 
-    def notice(self) -> str:
-        """Text for people; empty if the clocks agree."""
+    def notice(self) -> Message | str:
+        """For people; empty if the clocks agree."""
         if abs(self.ahead_s) < SKEW_NOTICE_S:
             return ""
-        way, remedy = ("ahead of", "") if self.ahead_s > 0 else ("behind", RESET_HINT)
-        apart = f"{abs(self.ahead_s):,.0f} s {way}"
-        return f"this machine's clock is {apart} the frontier's, which counts; set it right{remedy}"
+        seconds = round(abs(self.ahead_s))
+        if self.ahead_s > 0:
+            return message(
+                "this machine's clock is {seconds} s ahead of the frontier's, which counts; set it right",
+                seconds=seconds,
+            )
+        return message(
+            "this machine's clock is {seconds} s behind the frontier's, which counts; set it right, or, if the"
+            " frontier's is wrong, stop it and run `tarrafa frontier reset-clock` beside its file",
+            seconds=seconds,
+        )
 
 
 def resume_clock(own: Clock, last_seen: float) -> ClockAgreement:

@@ -116,7 +116,7 @@ class HostReport(msgspec.Struct, frozen=True, array_like=True):
     failures: int = 0  # in a row, at the host
     robots: CachedRobots | None = None
     memory: bytes | None = None  # None: unchanged
-    trouble: str = ""  # why the host fails, in words; empty: it does not
+    trouble: Message | str = ""  # why the host fails; empty: it does not
     run: int = 0  # as in its lease; when the next run has begun, the host goes back. 0: any run
 
 
@@ -226,7 +226,7 @@ class WorkerLeaseStatus(msgspec.Struct, frozen=True):
     pid: int
     hosts: int
     deadline_s: float
-    note: str = ""  # its notice for people
+    note: Message | str = ""  # its notice for people
 
 
 class PastVisit(msgspec.Struct, frozen=True, array_like=True):
@@ -338,7 +338,7 @@ class HostFacts(msgspec.Struct, frozen=True):
     robots: bytes
     waiting: int  # URLs, over all collections
     visited: int  # visits made, over all collections
-    trouble: str = ""  # the last failure, if no success has followed
+    trouble: Message | str = ""  # the last failure, if no success has followed
     met_by: list[HostCollectionCounts] = []
 
 
@@ -369,7 +369,7 @@ class FrontierOverview(msgspec.Struct, frozen=True):
 
     collections: list[CollectionStatus]
     nodes: list[WorkerLeaseStatus]
-    notes: list[str] = []  # notices about the frontier itself, for people
+    notes: list[Message | str] = []  # notices about the frontier itself, for people
     whole: bool = True
 
 
@@ -390,7 +390,7 @@ class HostUrlCount(msgspec.Struct, frozen=True):
     urls: int
     failures: int
     next_at: float
-    trouble: str
+    trouble: Message | str
 
 
 class UrlSample(msgspec.Struct, frozen=True):

@@ -23,6 +23,7 @@ from tarrafa.frontier.revisit_planner import PlannerLauncher
 from tarrafa.frontier.rpc.frontier_server import RpcSession, parse_listen_address, serve_tcp, serve_unix
 from tarrafa.frontier.store.leases import LeaseClock
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier, last_clock_reading
+from tarrafa.i18n import message
 from tarrafa.runtime.child_process import on_sigterm, run_child
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.heartbeat import PROCESS_HEARTBEAT_EVERY_S, ProcessHeartbeat, send_heartbeats
@@ -72,7 +73,7 @@ def _heartbeats() -> Iterator[ProcessHeartbeat]:
     while True:
         before, since, answers, at = answers, at, RpcSession.responses, boottime()
         elapsed_s = max(at - since, PROCESS_HEARTBEAT_EVERY_S)
-        note = f"{(answers - before) / elapsed_s:,.0f} questions/s"
+        note = message("{count} questions/s", count=round((answers - before) / elapsed_s))
         lag_s = elapsed_s - PROCESS_HEARTBEAT_EVERY_S
         yield ProcessHeartbeat("frontier", os.getpid(), connections=RpcSession.open_sessions, lag_s=lag_s, note=note)
 
@@ -86,7 +87,10 @@ async def _open(data: DataDirectory, clock: Clock, on_fatal: Callable[[TarrafaEr
     if not data.frontier.exists() and visit_lengths(data.archive):
         # An empty frontier would assign visit numbers that the archive has already, and the followers ignore those.
         raise DataError(
-            f"{data.frontier}: is missing, but the archive holds visits; `tarrafa rebuild frontier` makes it again"
+            message(
+                "{path}: is missing, but the archive holds visits; `tarrafa rebuild frontier` makes it again",
+                path=str(data.frontier),
+            )
         )
     for attempt in range(OPEN_TRIES):
         try:

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from tarrafa.errors import DataError
 from tarrafa.graph.pagerank import IntArray, LinkMatrix
+from tarrafa.i18n import message
 from tarrafa.runtime.sqlite import rows
 
 # a link is one integer here: 31 bits for each end, and one bit that says whether it counts for ranks
@@ -117,7 +118,14 @@ def read_graph(connection: apsw.Connection, folder: Path) -> GraphArrays:
         counters = dict(rows(connection, "SELECT name, value FROM counters"))
         nodes = rows(connection, "SELECT coalesce(max(node), 0) FROM nodes")[0][0]
         if nodes > NODES_MAX:
-            raise DataError(f"{folder}: {nodes:,} URLs are too many to be ranked ({NODES_MAX:,} at most)")
+            raise DataError(
+                message(
+                    "{folder}: {nodes} URLs are too many to be ranked ({limit} at most)",
+                    folder=str(folder),
+                    nodes=nodes,
+                    limit=NODES_MAX,
+                )
+            )
         found = _read_nodes(connection, nodes, counters)
         _read_links(connection, found, folder)
     return found
@@ -158,7 +166,7 @@ def _read_links(connection: apsw.Connection, found: GraphArrays, folder: Path) -
     for packed in _pairs(connection):
         target, source = (packed >> 32) - 1, ((packed >> 1) & 0x7FFFFFFF) - 1
         if not (found.exist(source) and found.exist(target)):
-            raise DataError("graph.sqlite: a link of a node that is not there; `tarrafa rebuild graph`")
+            raise DataError(message("graph.sqlite: a link of a node that is not there; `tarrafa rebuild graph`"))
         here, there = groups[source].astype(np.int64), groups[target].astype(np.int64)
         apart = here != there
         found.pairs.add((here[apart] << 32) | there[apart])

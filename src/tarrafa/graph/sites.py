@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from tarrafa.errors import NotReady
+from tarrafa.i18n import message
 from tarrafa.parse.url import canonical, host_key, host_name
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.sqlite import SqliteFile, rows
@@ -138,7 +139,7 @@ def path_of(data: DataDirectory) -> Path:
 
 
 def _file(path: Path) -> SqliteFile:
-    return SqliteFile(path, FORMAT, "`tarrafa rebuild graph` makes it again")
+    return SqliteFile(path, FORMAT, message("`tarrafa rebuild graph` makes it again"))
 
 
 def write_sites(
@@ -258,7 +259,9 @@ class SiteReader:
         try:
             found = self._path.stat()
         except OSError:
-            raise NotReady(f"{self._path}: no ranking of the sites yet; the graph follower starts one") from None
+            raise NotReady(
+                message("{path}: no ranking of the sites yet; the graph follower starts one", path=str(self._path))
+            ) from None
         identity, file = (found.st_ino, found.st_mtime_ns), _file(self._path)
         if getattr(self._local, "identity", None) != identity:
             self._local.connection = file.open_readonly()

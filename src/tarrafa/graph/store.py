@@ -16,6 +16,7 @@ import apsw
 
 from tarrafa.archive.projection import STATE_SCHEMA, lock_projection
 from tarrafa.errors import NotReady
+from tarrafa.i18n import message
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.sqlite import SqliteFile
 
@@ -73,7 +74,7 @@ def path_of(data: DataDirectory) -> Path:
 
 
 def graph_file(data: DataDirectory) -> SqliteFile:
-    return SqliteFile(path_of(data), FORMAT, "`tarrafa rebuild graph` makes it again from the archive")
+    return SqliteFile(path_of(data), FORMAT, message("`tarrafa rebuild graph` makes it again from the archive"))
 
 
 def open_writer(data: DataDirectory) -> apsw.Connection:
@@ -85,7 +86,7 @@ def open_writer(data: DataDirectory) -> apsw.Connection:
 
 def open_reader(data: DataDirectory) -> apsw.Connection:
     if not graph_exists(data):
-        raise NotReady(f"{path_of(data)}: no link graph yet; `tarrafa crawl FILE` makes one")
+        raise NotReady(message("{path}: no link graph yet; `tarrafa crawl FILE` makes one", path=str(path_of(data))))
     connection = graph_file(data).open_readonly()
     connection.pragma("mmap_size", MAPPED_BYTES)
     return connection

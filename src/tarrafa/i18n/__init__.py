@@ -7,14 +7,16 @@ from tarrafa.i18n.translator import (
     Message,
     Translator,
     Value,
+    from_text,
     joined,
     message,
     messages,
+    to_text,
     translator,
     zoned_moment,
 )
 
 __all__ = [
-    "ENGLISH", "LANGUAGES", "PORTUGUESE", "Message", "Translator", "Value", "joined", "message", "messages",
-    "translator", "zoned_moment",
+    "ENGLISH", "LANGUAGES", "PORTUGUESE", "Message", "Translator", "Value", "from_text", "joined", "message",
+    "messages", "to_text", "translator", "zoned_moment",
 ]  # fmt: skip

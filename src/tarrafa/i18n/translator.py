@@ -33,6 +33,7 @@ WAIT_UNITS: tuple[tuple[int, Literal["day", "hour", "minute", "second"]], ...] =
 FEW = 2  # of a unit: below, the next smaller one is used, because "in 1 day" could be nearly two
 Structure = TypeVar("Structure")
 LANGUAGE_NAMES_KEPT_MAX = 1024
+ENCODED_START = '{"text":'  # of a message as text
 # Sentences may come from another machine: a place is a name and a short format, never an attribute of a value.
 _place = re.compile(r"\{(\w+)(?:(!r)|:([,.\d]{0,4}[a-z%]{0,8}))?\}|\{\{|\}\}")
 
@@ -53,12 +54,19 @@ Value = str | int | float | Message
 
 
 def message(text: str, /, **values: Value) -> Message:
-    return Message(text, values)
+    return Message(text, {name: _plain(value) for name, value in values.items()})
 
 
 def messages(one: str, many: str, /, count: int, **values: Value) -> Message:
     """A message whose form depends on a count: `messages("{count} page", "{count} pages", 7)`."""
-    return Message(one, {"count": count, **values}, many)
+    return Message(one, {"count": count, **{name: _plain(value) for name, value in values.items()}}, many)
+
+
+def _plain(value: Value) -> Value:
+    """A value that can be encoded: of a type of its own, such as `config.Seconds`, the number or text itself."""
+    if type(value) in (str, int, float, Message):
+        return value
+    return next(kind(value) for kind in (int, float, str) if isinstance(value, kind))
 
 
 def joined(parts: Sequence[Message | str], separator: str = "; ") -> Message | str:
@@ -67,6 +75,23 @@ def joined(parts: Sequence[Message | str], separator: str = "; ") -> Message | s
         return parts[0] if parts else ""
     names = [f"part{number}" for number in range(len(parts))]
     return Message(separator.join(f"{{{name}}}" for name in names), dict(zip(names, parts, strict=True)))
+
+
+def to_text(reason: Message | str, chars_max: int | None = None) -> str:
+    """A message as one text, for a column of a database; `from_text` reads it. One that is too long is cut, in
+    English."""
+    text = reason if isinstance(reason, str) else msgspec.json.encode(reason).decode()
+    return text if chars_max is None or len(text) <= chars_max else str(reason)[:chars_max]
+
+
+def from_text(text: str) -> Message | str:
+    """The message of `to_text`; any other text stays as it is."""
+    if not text.startswith(ENCODED_START):
+        return text
+    try:
+        return msgspec.json.decode(text, type=Message)
+    except msgspec.MsgspecError:
+        return text
 
 
 def zoned_moment(shown: datetime, zone: str) -> str:

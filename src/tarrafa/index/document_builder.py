@@ -28,6 +28,7 @@ import tantivy
 from tarrafa.archive.warc_reader import ArchiveEntry, first_notes
 from tarrafa.errors import ConfigError, DataError
 from tarrafa.graph.reader import GraphReader
+from tarrafa.i18n import message
 from tarrafa.index.document_fields import NO_STANDING, DocumentValues, LinkStanding, document_from_values, fill_document
 from tarrafa.index.index_state import IndexedStanding
 from tarrafa.model import CollectionNote, VisitRecord
@@ -136,7 +137,7 @@ class DocumentBuilderPool:
             while under_way:
                 yield from _prepared(*under_way.popleft())
         except BrokenProcessPool:
-            raise DataError("a process that analysed pages was killed; run the command again") from None
+            raise DataError(message("a process that analysed pages was killed; run the command again")) from None
 
 
 def _prepared(batch: list[ArchiveEntry], future: "Future[bytes]") -> Iterator[tuple[ArchiveEntry, PrepareDocument]]:

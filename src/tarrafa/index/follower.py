@@ -35,6 +35,7 @@ from tarrafa.archive.warc_reader import ArchiveEntry, Cursor, read_entry, visit_
 from tarrafa.clock import boottime
 from tarrafa.errors import DataError
 from tarrafa.graph.reader import GraphReader
+from tarrafa.i18n import message
 from tarrafa.index import index_state, schema, shards
 from tarrafa.index.document_builder import DocumentBuilder, DocumentBuilderPool, PreparedDocument, PrepareDocument
 from tarrafa.index.document_fields import (
@@ -95,8 +96,11 @@ class IndexFollower:
     def _open(self) -> None:
         if _is_other_version(self._data):
             raise DataError(
-                f"{self._path}: written by another version of Tarrafa; nothing was changed. `tarrafa rebuild index`"
-                " makes it again from the archive"
+                message(
+                    "{path}: written by another version of Tarrafa; nothing was changed. `tarrafa rebuild"
+                    " index` makes it again from the archive",
+                    path=str(self._path),
+                )
             )
         if not schema.exists(self._data):  # without documents, the visit numbers are wrong
             index_state.clear_applied(self._data)

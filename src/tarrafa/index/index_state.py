@@ -18,6 +18,7 @@ import msgspec
 
 from tarrafa.archive.projection import STATE_SCHEMA, TAKEDOWN_SCHEMA, VISITS_SCHEMA, NewestVisits, ProjectionState
 from tarrafa.errors import data_error_from_os
+from tarrafa.i18n import message
 from tarrafa.model import UrlId
 from tarrafa.runtime.data_dir import DataDirectory, write_atomically
 from tarrafa.runtime.heartbeat import Count
@@ -102,7 +103,7 @@ def path_of(data: DataDirectory) -> Path:
 
 
 def database_file(data: DataDirectory) -> SqliteFile:
-    return SqliteFile(path_of(data), FORMAT, "`tarrafa rebuild index` makes it again from the archive")
+    return SqliteFile(path_of(data), FORMAT, message("`tarrafa rebuild index` makes it again from the archive"))
 
 
 class IndexedVisits:

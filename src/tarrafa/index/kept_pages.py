@@ -50,12 +50,10 @@ class KeptPages(msgspec.Struct, frozen=True):
         )
 
 
-def count_kept_pages(collection: str, kept: int, index: IndexStatus | None, elsewhere: int | None = None) -> KeptPages:
+def count_kept_pages(collection: str, kept: int, index: IndexStatus, elsewhere: int | None = None) -> KeptPages:
     """The pages of a collection that keeps so many. `elsewhere`: how many other machines have archived, if known; else
     all that is missing here, if the index has read all of the archive.
     """
-    if index is None:
-        return KeptPages(collection, kept, waiting=kept)
     found = index.of(collection)
     missing = kept - found.indexed - found.noindex - found.taken_down
     if elsewhere is None:

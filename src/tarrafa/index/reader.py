@@ -16,6 +16,7 @@ import msgspec
 import tantivy
 
 from tarrafa.errors import DataError
+from tarrafa.i18n import message
 from tarrafa.index import schema
 from tarrafa.index.document_fields import join_url_id
 from tarrafa.model import UrlId
@@ -129,7 +130,9 @@ class IndexSnapshot:
         with schema.tantivy_errors(self._path):
             content = self._searcher.doc(tantivy.DocAddress(*place)).get_first(schema.SHOWN)
         if not isinstance(content, bytes):
-            raise DataError(f"{self._path}: a document without content; `tarrafa rebuild index`")
+            raise DataError(
+                message("{path}: a document without content; `tarrafa rebuild index`", path=str(self._path))
+            )
         return _decode(content)
 
     @cached_property
@@ -173,7 +176,7 @@ def newest_commit(data: DataDirectory) -> tuple[int, ...]:
 def _newest_commit(folder: Path, meta: Path) -> tuple[int, ...]:
     found, made = file_fingerprint(meta), file_fingerprint(folder)
     if not found or not made:
-        raise DataError(f"{folder}: nothing indexed yet; `tarrafa crawl FILE` fills it")
+        raise DataError(message("{folder}: nothing indexed yet; `tarrafa crawl FILE` fills it", folder=str(folder)))
     return made[0], *found
 
 

@@ -27,6 +27,7 @@ import msgspec
 import tantivy
 
 from tarrafa.errors import DataError, DiskFull
+from tarrafa.i18n import message
 from tarrafa.model import DeclaredEntity
 from tarrafa.runtime.data_dir import DataDirectory
 
@@ -151,8 +152,11 @@ def open_index(data: DataDirectory, create: bool = False) -> tantivy.Index:
             index = tantivy.Index.open(str(path))
     if index.schema != SCHEMA:
         raise DataError(
-            f"{path}: the index was written by another version of Tarrafa; `tarrafa rebuild index` makes it again "
-            "from the archive, and so does the next `tarrafa crawl`"
+            message(
+                "{path}: the index was written by another version of Tarrafa; `tarrafa rebuild index`"
+                " makes it again from the archive, and so does the next `tarrafa crawl`",
+                path=str(path),
+            )
         )
     index.register_tokenizer(TOKENIZER, tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).build())
     return index
@@ -181,7 +185,19 @@ class tantivy_errors:  # lower case: used like a function
 def _data_error(path: Path, what: str) -> DataError:
     what = " ".join(what.split())[:200]
     if any(sign in what for sign in DISK_FULL_MESSAGES):
-        return DiskFull(f"{path}: the disk is full ({what}); free some space and run the command again")
+        return DiskFull(
+            message(
+                "{path}: the disk is full ({what}); free some space and run the command again",
+                path=str(path),
+                what=what,
+            )
+        )
     if "LockBusy" in what:
-        return DataError(f"{path}: another process is writing the index")
-    return DataError(f"{path}: the index cannot be used ({what}); `tarrafa rebuild index` makes it from the archive")
+        return DataError(message("{path}: another process is writing the index", path=str(path)))
+    return DataError(
+        message(
+            "{path}: the index cannot be used ({what}); `tarrafa rebuild index` makes it from the archive",
+            path=str(path),
+            what=what,
+        )
+    )

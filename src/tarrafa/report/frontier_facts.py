@@ -19,6 +19,7 @@ from tarrafa.errors import DataError, TarrafaError, Unreachable
 from tarrafa.frontier.address import Address, connect_reader
 from tarrafa.frontier.messages import FIRST_HOST, CollectionRow, CollectionStatus, RevisitPage
 from tarrafa.frontier.store.sqlite_frontier import for_each_revisit_page, read_collections, read_overview
+from tarrafa.i18n import message
 from tarrafa.report.schema import FreshnessSummary
 from tarrafa.report.tables import distribution
 from tarrafa.revisit.change_rate import DAY_S
@@ -104,7 +105,7 @@ async def _read_from_server(data: DataDirectory, name: str, address: Address | N
 
 def _read_from_file(data: DataDirectory, name: str, now: float) -> ReportFrontierFacts:
     if not data.frontier.exists():
-        raise DataError(f"{data.frontier}: is not there")
+        raise DataError(message("{path}: is not there", path=str(data.frontier)))
     statuses = read_overview(data.frontier).collections
     found = _facts_of(name, now, statuses, read_collections(data.frontier))
     if found.status is None or not found.status.keeps_fresh:

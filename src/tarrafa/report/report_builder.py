@@ -22,6 +22,7 @@ from tarrafa.crawl.worker.http_exchange import user_agent
 from tarrafa.errors import ConfigError
 from tarrafa.frontier.address import Address
 from tarrafa.graph.link_statistics import GraphStatistics
+from tarrafa.i18n import message
 from tarrafa.index.index_state import PagesByFate
 from tarrafa.parse.public_suffix import PublicSuffixes
 from tarrafa.report import local_measurements
@@ -78,7 +79,7 @@ def build_report(
     """
     data.check_version()
     if since is not None and until is not None and until <= since:
-        raise ConfigError("the period ends before it begins: --until must be later than --since")
+        raise ConfigError(message("the period ends before it begins: --until must be later than --since"))
     facts = asyncio.run(read_frontier_facts(data, name, address))
     agent = user_agent(facts.config) if facts.config is not None else PolitenessConfig().user_agent
     request = PartRequest(name, agent[:TEXT_CHARS_MAX], _not_negative(since), _not_negative(until), run)
@@ -159,10 +160,12 @@ def _gather(
 def _check(name: str, facts: ReportFrontierFacts, visits: VisitRows, run: int | None) -> None:
     if facts.status is None and name not in visits.collections():
         others = ", ".join(sorted({*facts.others, *visits.collections()})) or "none"
-        raise ConfigError(f"no collection is named {name!r} (there are: {others})")
+        raise ConfigError(message("no collection is named {name!r} (there are: {others})", name=name, others=others))
     if run is not None and run not in visits.runs_made():
         runs = ", ".join(map(str, sorted(visits.runs_made()))) or "none"
-        raise ConfigError(f"{name}: there is no run {run} with visits (there are: {runs})")
+        raise ConfigError(
+            message("{name}: there is no run {run} with visits (there are: {runs})", name=name, run=str(run), runs=runs)
+        )
 
 
 def _archived_config(content: bytes) -> Collection | None:

@@ -18,7 +18,7 @@ import msgspec
 
 from tarrafa.errors import Busy, NotFound, TarrafaError
 from tarrafa.frontier.address import Address
-from tarrafa.i18n import Translator
+from tarrafa.i18n import Message, Translator, message
 from tarrafa.report import comparison, writers
 from tarrafa.report.distributed.local_part import Progress, RequestRemoteParts
 from tarrafa.report.report_builder import build_report
@@ -49,7 +49,7 @@ class ReportInProgress:
     name: str
     done: int = 0
     total: int = 0
-    trouble: str = ""
+    trouble: Message | str = ""
 
     @property
     def share(self) -> float:
@@ -111,7 +111,7 @@ class ReportStore:
         """
         with self._lock:
             if self.making is not None and not self.making.trouble:
-                raise Busy(f"a report of {self.making.name} is being made; one at a time")
+                raise Busy(message("a report of {name} is being made; one at a time", name=self.making.name))
             self.making = ReportInProgress(name)
 
         def build(progress: Progress) -> CollectionReport:
@@ -140,9 +140,9 @@ class ReportStore:
             for old in self.moments(name)[KEPT_MAX:]:
                 shutil.rmtree(self._folder(name) / old, ignore_errors=True)
         except (TarrafaError, OSError) as error:
-            making.trouble = str(error)
+            making.trouble = error.message if isinstance(error, TarrafaError) else str(error)
         except Exception as error:
-            making.trouble = f"it failed: {type(error).__name__}"
+            making.trouble = message("it failed ({error}); see the log", error=type(error).__name__)
             raise
         else:
             self.making = None

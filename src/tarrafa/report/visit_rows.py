@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from tarrafa.archive.warc_reader import durable_lengths, read_records, worker_of
 from tarrafa.errors import DataError
 from tarrafa.fetch.robots import parse as parse_robots
+from tarrafa.i18n import message
 from tarrafa.model import HostNote, Outcome
 from tarrafa.parse.url import host_key
 from tarrafa.runtime.heartbeat import Amount
@@ -234,7 +235,14 @@ class VisitReader:
                     continue
                 seen = _decode(body)
             except msgspec.MsgspecError as error:
-                raise DataError(f"{path}: the record at {position} cannot be read: {error}") from None
+                raise DataError(
+                    message(
+                        "{path}: the record at {position} cannot be read: {error}",
+                        path=str(path),
+                        position=str(position),
+                        error=str(error),
+                    )
+                ) from None
             at = seen.outcome.at
             keep_latest(self._found.names, seen.collection, at)
             if seen.collection == self.name:

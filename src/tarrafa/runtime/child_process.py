@@ -12,7 +12,7 @@ module of its own. A new one
    or as a `SandboxProcess` if it answers messages, and may be killed for what they contain.
 
 Promises: a child ends with its parent, whatever ends that, and leaves Ctrl-C in the terminal to it. An error becomes
-one line on stderr and an exit status that says whether a restart can help.
+one line on stderr, a message for its supervisor, and an exit status that says whether a restart can help.
 """
 
 import asyncio
@@ -26,10 +26,12 @@ from pathlib import Path
 from typing import get_type_hints
 
 from tarrafa.errors import AccessRefused, FrontierError, TarrafaError, Unreachable
+from tarrafa.i18n import to_text
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.terminal import print_note
 
 PR_SET_PDEATHSIG = 1
+FAILURE_VARIABLE = "TARRAFA_FAILURE"  # names the file for the message of an error that ends the child
 EXIT_ERROR = 2  # a message for people was printed
 EXIT_UNAVAILABLE = 69  # EX_UNAVAILABLE: the frontier does not answer: restart this process when it does
 EXIT_RETRY = 75  # EX_TEMPFAIL: the supervisor should simply restart this process
@@ -63,11 +65,13 @@ def run_child(main: Callable[..., None]) -> None:
     try:
         main(**{name: _parse_argument(value, types[name]) for name, value in given.items()})
     except TarrafaError as error:
-        if isinstance(error, FrontierError) and not isinstance(error, AccessRefused):
-            print_note(str(error))
-            sys.exit(EXIT_UNAVAILABLE if isinstance(error, Unreachable) else EXIT_RETRY)
+        can_be_retried = isinstance(error, FrontierError) and not isinstance(error, AccessRefused)
         with contextlib.suppress(OSError):
-            print_note(f"error: {error}")
+            print_note(str(error) if can_be_retried else f"error: {error}")
+            if FAILURE_VARIABLE in os.environ:
+                Path(os.environ[FAILURE_VARIABLE]).write_text(to_text(error.message))
+        if can_be_retried:
+            sys.exit(EXIT_UNAVAILABLE if isinstance(error, Unreachable) else EXIT_RETRY)
         sys.exit(EXIT_ERROR)
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from tarrafa.errors import DataError, DiskFull, data_error_from_os
+from tarrafa.i18n import message
 
 DATA_FORMAT = 1
 FREE_BYTES_MIN = 32 << 20  # below this we stop before the disk is full
@@ -67,25 +68,44 @@ class DataDirectory:
 
     def check_version(self) -> None:
         if not self.version.exists():
-            raise DataError(f"{self.root}: no Tarrafa data here; `tarrafa crawl FILE` makes some")
+            raise DataError(
+                message("{path}: no Tarrafa data here; `tarrafa crawl FILE` makes some", path=str(self.root))
+            )
         text = self.version.read_text().strip()
         if not text.isdigit():
-            raise DataError(f"{self.version}: not a data format number: {text[:40]!r}")
+            raise DataError(
+                message("{path}: not a data format number: {text!r}", path=str(self.version), text=text[:40])
+            )
         if int(text) > DATA_FORMAT:
             raise DataError(
-                f"{self.version}: written by a newer Tarrafa (data format {text}, this one reads up to {DATA_FORMAT}); "
-                "use that version, or another --data directory"
+                message(
+                    "{path}: written by a newer Tarrafa (data format {found}, this one reads up to"
+                    " {known}); use that version, or another --data directory",
+                    path=str(self.version),
+                    found=text,
+                    known=str(DATA_FORMAT),
+                )
             )
 
     def create(self) -> None:
         """Create what is missing; never change what a newer version wrote."""
         if len(os.fsencode(self.socket)) > SOCKET_PATH_MAX:
-            raise DataError(f"{self.root}: the path is too long for a socket below it; use a shorter --data directory")
+            raise DataError(
+                message(
+                    "{path}: the path is too long for a socket below it; use a shorter --data directory",
+                    path=str(self.root),
+                )
+            )
         try:
             if self.version.exists():
                 self.check_version()
             elif self.root.exists() and not all(map(self._is_prepared, self.root.iterdir())):
-                raise DataError(f"{self.root}: not empty, and no Tarrafa data directory; use another --data directory")
+                raise DataError(
+                    message(
+                        "{path}: not empty, and no Tarrafa data directory; use another --data directory",
+                        path=str(self.root),
+                    )
+                )
             for folder in (*self._folders, self.logs):
                 folder.mkdir(parents=True, exist_ok=True)
             if not self.version.exists():
@@ -108,8 +128,13 @@ class DataDirectory:
         free = shutil.disk_usage(self.root).free
         if free < FREE_BYTES_MIN:
             raise DiskFull(
-                f"{self.root}: the disk is full ({free >> 20} MB left, {FREE_BYTES_MIN >> 20} MB needed); "
-                "free some space and run the command again"
+                message(
+                    "{path}: the disk is full ({free} MB left, {needed} MB needed); free some space"
+                    " and run the command again",
+                    path=str(self.root),
+                    free=free >> 20,
+                    needed=FREE_BYTES_MIN >> 20,
+                )
             )
 
     def try_lock(self) -> IO[bytes] | None:

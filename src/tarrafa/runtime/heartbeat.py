@@ -20,11 +20,13 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from tarrafa.i18n import Message, to_text
 from tarrafa.runtime.data_dir import DataDirectory
 
 PROCESS_HEARTBEAT_EVERY_S = 1.0
 VISIT_SAMPLES_MAX = 5  # of each kind, in one heartbeat
 URL_CHARS_MAX, TEXT_CHARS_MAX, NAME_CHARS_MAX = 300, 300, 80
+REASON_CHARS_MAX = 1_000  # of a message, encoded
 PROCESS_HEARTBEAT_BYTES_MAX = 16_384  # a datagram
 RECEIVED_AT_ONCE_MAX = 64  # then other events are handled
 COUNT_MAX, AMOUNT_MAX = 1 << 60, 1e18
@@ -44,7 +46,7 @@ class VisitSample(msgspec.Struct, frozen=True, array_like=True):
     status: Annotated[int, Meta(ge=-9999, le=9999)]
     bytes: Count
     elapsed_s: Amount
-    error: Text = ""
+    error: Message | Text = ""
 
 
 VisitSamples = Annotated[tuple[VisitSample, ...], Meta(max_length=VISIT_SAMPLES_MAX)]
@@ -63,7 +65,7 @@ class ProcessHeartbeat(msgspec.Struct, frozen=True, omit_defaults=True):
     connections: Count = 0  # open
     lag_s: Amount = 0.0  # how late its event loop was in the last second
     behind_bytes: Count = 0  # how far its cursor is behind the archive
-    note: Text = ""  # a message for people
+    note: Message | Text = ""  # a message for people
     newest: VisitSamples = ()
     failures: VisitSamples = ()
     slowest: VisitSamples = ()
@@ -87,6 +89,15 @@ def printable_text(text: str, chars_max: int = TEXT_CHARS_MAX) -> str:
     """Text from another process, cut, with a space for every unprintable character."""
     text = text[:chars_max]
     return text if text.isprintable() else "".join(sign if sign.isprintable() else " " for sign in text)
+
+
+def printable_reason(reason: Message | str) -> Message | str:
+    """A reason whose texts are printable. One that is too long is cut, in English."""
+    if isinstance(reason, str):
+        return printable_text(reason)
+    if len(to_text(reason)) > REASON_CHARS_MAX:
+        return printable_text(str(reason))
+    return msgspec.convert(sanitize(msgspec.to_builtins(reason)), Message)
 
 
 def sanitize(value: Any) -> Any:

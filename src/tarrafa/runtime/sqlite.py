@@ -18,6 +18,7 @@ from typing import Any, Literal
 import apsw
 
 from tarrafa.errors import DISK_FULL_ERRNOS, DataError, DiskFull, Locked, data_error_from_os
+from tarrafa.i18n import Message, joined, message
 
 BUSY_TIMEOUT_MS = 10_000  # how long a process waits for another one that writes
 OWNER_ONLY_MODE = 0o600
@@ -31,7 +32,7 @@ class SqliteErrors:
 
     __slots__ = ("_connection", "_path", "_remedy")
 
-    def __init__(self, path: Path, connection: apsw.Connection | None = None, remedy: str = "") -> None:
+    def __init__(self, path: Path, connection: apsw.Connection | None = None, remedy: Message | str = "") -> None:
         self._path, self._connection, self._remedy = path, connection, remedy
 
     def __enter__(self) -> None:
@@ -43,15 +44,34 @@ class SqliteErrors:
 
     def translate(self, error: apsw.Error) -> DataError:
         if self._is_disk_full(error):
-            return DiskFull(f"{self._path}: the disk is full ({error}); free some space and run the command again")
+            return DiskFull(
+                message(
+                    "{path}: the disk is full ({error}); free some space and run the command again",
+                    path=str(self._path),
+                    error=str(error),
+                )
+            )
         if isinstance(error, apsw.BusyError | apsw.LockedError):
-            return Locked(f"{self._path}: another process is writing it ({error}); try again later")
-        remedy = f"; {self._remedy}" if self._remedy else ""
+            return Locked(
+                message(
+                    "{path}: another process is writing it ({error}); try again later",
+                    path=str(self._path),
+                    error=str(error),
+                )
+            )
         if isinstance(error, apsw.CorruptError | apsw.NotADBError):
-            return DataError(f"{self._path}: cannot be used, it is damaged ({error}){remedy}")
+            damaged = message("{path}: cannot be used, it is damaged ({error})", path=str(self._path), error=str(error))
+            return DataError(joined([one for one in (damaged, self._remedy) if one]))
         if isinstance(error, apsw.ReadOnlyError):
-            return DataError(f"{self._path}: cannot be written ({error}); check the permissions of the file")
-        return DataError(f"{self._path}: cannot be used ({error}){remedy}")
+            return DataError(
+                message(
+                    "{path}: cannot be written ({error}); check the permissions of the file",
+                    path=str(self._path),
+                    error=str(error),
+                )
+            )
+        unusable = message("{path}: cannot be used ({error})", path=str(self._path), error=str(error))
+        return DataError(joined([one for one in (unusable, self._remedy) if one]))
 
     def _is_disk_full(self, error: apsw.Error) -> bool:
         if isinstance(error, apsw.FullError):
@@ -66,7 +86,7 @@ class SqliteFile:
 
     path: Path
     format: int = 0
-    remedy: str = ""
+    remedy: Message | str = ""
 
     def errors(self, connection: apsw.Connection | None = None) -> SqliteErrors:
         return SqliteErrors(self.path, connection, self.remedy)
@@ -150,11 +170,14 @@ class SqliteFile:
     def check_format(self, connection: apsw.Connection) -> None:
         found = connection.pragma("user_version")
         if found != self.format:
-            remedy = f"; {self.remedy}" if self.remedy else ""
-            raise DataError(
-                f"{self.path}: written by another version of Tarrafa (format {found}, this one reads {self.format});"
-                f" nothing was changed{remedy}"
+            other = message(
+                "{path}: written by another version of Tarrafa (format {found}, this one reads {format});"
+                " nothing was changed",
+                path=str(self.path),
+                found=str(found),
+                format=str(self.format),
             )
+            raise DataError(joined([one for one in (other, self.remedy) if one]))
 
     def found_format(self) -> int:
         """The format of the existing file; 0: there is none, or it has no tables yet."""

@@ -30,7 +30,7 @@ from tarrafa.graph.reader import GraphReader, NodeStanding
 from tarrafa.i18n import message
 from tarrafa.index import schema
 from tarrafa.index.document_fields import IN_LINKS_RATIO, LINK_FACTOR_RATIO, link_factor
-from tarrafa.index.index_state import pages_by_fate
+from tarrafa.index.index_state import is_other_version, pages_by_fate
 from tarrafa.index.reader import IndexMatches, IndexReader, IndexSnapshot
 from tarrafa.model import UrlId
 from tarrafa.parse.url import host_name, url_id
@@ -162,7 +162,8 @@ class LocalShard:
         return self._index.snapshot().documents
 
     def count_urls(self) -> int:
-        return pages_by_fate(self._data)[1] if self.documents() else 0
+        documents = self.documents()
+        return pages_by_fate(self._data)[1] if documents and not is_other_version(self._data) else documents
 
     def statistics(self, request: SearchRequest) -> ShardStatistics:
         context = self._context()

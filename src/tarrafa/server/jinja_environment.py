@@ -9,7 +9,6 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from http import HTTPStatus
 from math import prod
 from typing import Any
 
@@ -18,7 +17,7 @@ from jinja2.ext import Extension
 from markupsafe import Markup, escape
 
 from tarrafa.i18n import Message, Translator
-from tarrafa.model import STATUS_MEANING, Hit, SearchResult, collection_state, host_trouble
+from tarrafa.model import Hit, SearchResult, collection_state, status_name
 from tarrafa.parse.rdf.prefixes import shorten_iri
 from tarrafa.parse.url import canonical, host_name
 from tarrafa.search.request import RESULT_DEPTH_MAX, ScorePart
@@ -147,14 +146,7 @@ def results_pager(page: int, total: int) -> Pager:
 
 def status_text(status: int | None, _: Translator) -> str:
     """`404 Not Found`, or what our own negative codes mean."""
-    if status is None:
-        return _("never visited")
-    if status in STATUS_MEANING:
-        return f"{status} {_.render(STATUS_MEANING[status])}"
-    return f"{status} {HTTPStatus(status).phrase}" if status in _http_statuses else str(status)
-
-
-_http_statuses = frozenset(HTTPStatus)
+    return _("never visited") if status is None else f"{status} {_.render(status_name(status))}".rstrip()
 
 
 def format_change_rate(per_day: float, _: Translator) -> str:
@@ -256,7 +248,6 @@ class TemplateRenderer:
             "rate": lambda value: _.number(value, 1),
             "status": lambda status: status_text(status, _),
             "utc": lambda text: _iso(r"\1 \2 UTC", text),
-            "trouble": host_trouble,
             "state": collection_state,
             "language": lambda code: language_name(code, _),
             "term": lambda name: term_name(name, _),

@@ -246,8 +246,10 @@ def _check(query: EntityQuery) -> None:
                     operator=one.operator,
                 )
             )
-    if any(len(text) > TEXT_CHARS_MAX for text in texts):
-        raise QueryError(message("longer than the {most} characters allowed", most=TEXT_CHARS_MAX))
+    if (count := max(map(len, texts), default=0)) > TEXT_CHARS_MAX:
+        raise QueryError(
+            message("too long: {count} characters, at most {most} are read", count=count, most=TEXT_CHARS_MAX)
+        )
 
 
 # -- one entity --------------------------------------------------------------------------------------------------------

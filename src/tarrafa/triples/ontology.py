@@ -267,7 +267,7 @@ _escape = re.compile(r"\\u([0-9A-Fa-f]{4})|\\U([0-9A-Fa-f]{8})")
 def rule_objection(construct: str) -> str:
     """Why a rule is refused; empty: it is accepted, and SPARQL reports further errors."""
     if len(construct) > RULE_CHARS_MAX:
-        return f"longer than the {RULE_CHARS_MAX:,} characters allowed"
+        return f"too long: {len(construct):,} characters, at most {RULE_CHARS_MAX:,} are read"
     if _escape.search(construct):  # SPARQL would unescape it anywhere in the query
         return "write characters as they are, not as \\u escapes"
     words = [found["word"].upper() for found in _token.finditer(construct) if found["word"]]

@@ -22,6 +22,7 @@ from pyoxigraph import Store
 
 from tarrafa.archive.projection import STATE_SCHEMA, TAKEDOWN_SCHEMA, VISITS_SCHEMA, lock_projection
 from tarrafa.errors import DataError, DiskFull, Locked
+from tarrafa.i18n import message
 from tarrafa.index import shards
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.sqlite import SqliteFile
@@ -88,7 +89,7 @@ def database_path(data: DataDirectory) -> Path:
 
 
 def database_file(data: DataDirectory) -> SqliteFile:
-    return SqliteFile(database_path(data), FORMAT, "`tarrafa rebuild triples` makes it again from the archive")
+    return SqliteFile(database_path(data), FORMAT, message("`tarrafa rebuild triples` makes it again from the archive"))
 
 
 def all_database_paths(data: DataDirectory) -> set[Path]:

@@ -26,7 +26,7 @@ async def test_killed_before_it_is_ready_it_is_started_again(tmp_path):
     try:
         assert (await keeper.frontier.overview()).collections == []
         assert keeper.children[0].state.restarts == 2
-        assert "SIGKILL" in keeper.children[0].state.cause
+        assert "SIGKILL" in str(keeper.children[0].state.cause)
     finally:
         await keeper.close()
 

@@ -69,7 +69,7 @@ def test_back_off_doubles_up_to_a_day_and_begins_anew_after_a_success():
     rests = []
     for _ in range(14):
         before = pacing.next_at = 0.0
-        pacing.back_off(NOW, 0.0, " no answer ", jitter=1.0)
+        pacing.back_off(NOW, 0.0, "no answer", jitter=1.0)
         rests.append(pacing.next_at - NOW - before)
     assert rests[:4] == [60.0, 120.0, 240.0, 480.0]
     assert rests[-1] == BACKOFF_MAX_S

@@ -35,8 +35,8 @@ def program(known: ExampleSite) -> ConsoleClient:
          "`$.n`."),
         ("GET", "/api/v1/notes?m=1", None, 400, "Unknown parameter 'm'; known ones: n, stars."),
         ("GET", "/api/v1/me?x=%00", None, 400, "Unknown parameter 'x'; known ones: none."),
-        ("GET", f"/api/v1/notes?n={'9' * 3_000}", None, 400, "Invalid parameter: longer than 2,000 "
-         "characters - at `$.n`."),
+        ("GET", f"/api/v1/notes?n={'9' * 3_000}", None, 400, "Invalid parameter: 3,000 characters, at most 2,000 "
+         "are read - at `$.n`."),
         ("GET", f"/api/v1/notes?{'stars=1&' * 101}", None, 400, "Too many fields: the maximum is 100."),
         ("POST", "/api/v1/notes", '{"title": ""}', 400, "Invalid body: Expected `str` of length >= 1 "
          "- at `$.title`."),

@@ -13,7 +13,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from tarrafa.coordinator.audit import AuditLog, as_json
 from tarrafa.errors import ConfigError
-from tarrafa.i18n import message
+from tarrafa.i18n import Message, message
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.token import Token
 from tarrafa.server.api.api_route import ApiRoute
@@ -99,9 +99,9 @@ def example_console(entry: Authenticator) -> Console:
         GuardedRoute("POST", "/console/notes", admin, leave, "leave a note"),
     )
     console.api.routes += [
-        ApiRoute("GET", "/notes", "All notes", viewer, listed),
-        ApiRoute("POST", "/notes", "Leave a note", admin, add, code=201, body_bytes_max=4096),
-        ApiRoute("DELETE", "/notes/{title}", "Take a note away", admin, remove, "take a note away"),
+        ApiRoute("GET", "/notes", Message("All notes"), viewer, listed),
+        ApiRoute("POST", "/notes", Message("Leave a note"), admin, add, code=201, body_bytes_max=4096),
+        ApiRoute("DELETE", "/notes/{title}", Message("Take a note away"), admin, remove, "take a note away"),
     ]
     return console
 
@@ -181,7 +181,9 @@ class ExampleSite(RunningSite):
         self.entry = Authenticator(data, self.now, Token(token.encode()), public, proxies, self._audit(data))
         self.console = example_console(self.entry)
         if broken:
-            self.console.api.routes.append(ApiRoute("GET", "/broken", "Fails", AccessLevel.ADMIN, failing_handler))
+            self.console.api.routes.append(
+                ApiRoute("GET", "/broken", Message("Fails"), AccessLevel.ADMIN, failing_handler)
+            )
         super().__init__(data, a_status, public=public, console=self.console, rate=rate)
 
     def _audit(self, data: DataDirectory) -> AuditLog:

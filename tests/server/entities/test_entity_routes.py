@@ -289,7 +289,8 @@ BAD: list[tuple[str, str, str]] = [
     ("value=3&is=%3E&property=", "of which property?", "de qual propriedade?"),
     ("&".join(["where=schema:name"] * 11), "At most 10 conditions", "No máximo 10 condições"),
     ("q=x&" + "&".join(["where=schema:name"] * 10), "At most 10 conditions", "No máximo 10 condições"),
-    (f"q={'x' * 3000}", "longer than the 2,000 characters", "2.000 caracteres"),
+    (f"q={'x' * 3000}", "too long: 3,000 characters, at most 2,000 are read", "3.000 caracteres; no máximo 2.000"),
+    (f"q={'x' * 60_000}", "too long: 60,000 characters, at most 2,000 are read", "60.000 caracteres"),
     ("list=nix", "list must be vocabularies, classes or properties", "list precisa ser"),
 ]
 

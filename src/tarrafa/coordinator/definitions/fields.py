@@ -124,7 +124,10 @@ FIELD_LABELS = {  # label, help
         _("with languages: links of kept pages to other hosts are visited, too"),
     ),
     "scope.keep": (_("Keep"), _("all pages, or only those that carry structured data")),
-    "scope.syntaxes": (_("Syntaxes of the data"), _("with structured data: only pages with data in one of these")),
+    "scope.syntaxes": (
+        _("Syntaxes of the data"),
+        _("with structured data: only pages with data in one of these; none: all of them"),
+    ),
     "scope.vocabularies": (
         _("Vocabularies"),
         _("with structured data: only pages with one of these, such as schema; one per line"),

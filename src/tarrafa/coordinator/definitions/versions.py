@@ -24,6 +24,7 @@ from tarrafa.coordinator.store import CollectionLifecycle, CoordinatorStore
 from tarrafa.errors import DataError, NotFound, TarrafaError, Unreachable, data_error_from_os
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.messages import CollectionRow, FrontierCollectionState, FrontierOverview
+from tarrafa.i18n import message
 from tarrafa.runtime.data_dir import DataDirectory, write_atomically
 
 BY_COMMAND_LINE = "tarrafa crawl"  # the author of a configuration that did not come through the console
@@ -86,7 +87,13 @@ class LongListStore:
         try:
             return msgspec.json.decode(self._path(digest).read_bytes(), type=LongLists)
         except (OSError, msgspec.MsgspecError) as error:
-            raise DataError(f"{self._path(digest)}: the roots of a version cannot be read ({error})") from None
+            raise DataError(
+                message(
+                    "{path}: the roots of a version cannot be read ({error})",
+                    path=str(self._path(digest)),
+                    error=str(error),
+                )
+            ) from None
 
     def drop(self, digests: set[str]) -> None:
         for digest in digests:

@@ -36,7 +36,7 @@ from tarrafa.coordinator.store import CollectionRun, CollectionSample, Coordinat
 from tarrafa.crawl.supervisor.completion import expected_pages, has_failed, time_left_s
 from tarrafa.errors import DataError, Unreachable
 from tarrafa.frontier.messages import CollectionStatus, FrontierOverview
-from tarrafa.i18n import Message
+from tarrafa.i18n import Message, message
 from tarrafa.index.follower import IndexStatus, index_status
 from tarrafa.index.kept_pages import KeptPages, count_kept_pages
 from tarrafa.parse.url import host_name
@@ -197,7 +197,7 @@ class Monitor:
     def current_snapshot(self) -> SystemSnapshot:
         """The snapshot; `Unreachable` if the frontier has never answered."""
         if self.overview.current is None:
-            raise Unreachable("the frontier has not answered yet")
+            raise Unreachable(message("the frontier has not answered yet"))
         return self.snapshot()
 
     def snapshot(self) -> SystemSnapshot:

@@ -16,11 +16,12 @@ from tarrafa.coordinator.monitoring.timeseries import CollectionTimeSeries
 from tarrafa.coordinator.notify.notice_outbox import is_stalled, reason_stalled
 from tarrafa.errors import TarrafaError
 from tarrafa.frontier.messages import CollectionStatus
+from tarrafa.i18n import Message
 
 CHECK_EVERY_S = 10.0
 log = logging.getLogger(__name__)
 
-DeliveryProblems = Callable[[str, NotifyConfig], list[str]]  # why notices of a collection are not delivered
+DeliveryProblems = Callable[[str, NotifyConfig], list[Message | str]]  # why notices do not arrive
 
 
 class CollectionProblems:
@@ -32,17 +33,17 @@ class CollectionProblems:
         self._runs, self._timeseries, self._clock = runs, timeseries, clock
         self._delivery_problems = delivery_problems
         self._began = clock.now()
-        self._found: dict[str, list[str]] = {}
+        self._found: dict[str, list[Message | str]] = {}
         self._checked: dict[str, float] = {}
         self._running_since: dict[str, float] = {}  # when it was first seen running, this time
 
-    def of(self, name: str) -> list[str]:
+    def of(self, name: str) -> list[Message | str]:
         return self._found.get(name, [])
 
     def record_failure(self, name: str, error: TarrafaError) -> None:
-        if self._found.get(name) != [str(error)]:
+        if self._found.get(name) != [error.message]:
             log.error("%s: %s", name, error)
-            self._found[name] = [str(error)]
+            self._found[name] = [error.message]
             with contextlib.suppress(TarrafaError):
                 self._runs.notify("failed", name, error.message, str(error))
 

@@ -40,7 +40,7 @@ class CollectionSnapshot(msgspec.Struct, frozen=True):
     left_s: float | None
     run: CollectionRun | None = None
     next: float | None = None  # when its next run begins
-    notes: list[str] = []  # problems, such as notices that cannot be delivered
+    notes: list[Message | str] = []  # problems, such as notices that cannot be delivered
     standstill: Message | None = None  # why no worker works for it, though it runs
     has_failed: bool = False  # its last run is over, and got no page
     pages: KeptPages | None = None  # which of them can be searched here; None: there is no index
@@ -63,7 +63,7 @@ class ProcessSnapshot(msgspec.Struct, frozen=True):
 
     process: ProcessState
     is_red: bool
-    told: str
+    told: Message | str
     died_s: float | None = None
 
 
@@ -91,8 +91,8 @@ class ClusterTotals(msgspec.Struct, frozen=True):
 
 class SystemSnapshot(msgspec.Struct, frozen=True):
     at: float
-    trouble: str  # why the numbers are not newer
-    notes: list[str]
+    trouble: Message | str  # why the numbers are not newer
+    notes: list[Message | str]
     collections: list[CollectionSnapshot]
     nodes: list[NodeSnapshot]
     totals: ClusterTotals
@@ -132,12 +132,12 @@ def _process_snapshot(process: ProcessState, now: float) -> ProcessSnapshot:
     died_s = max(0.0, now - process.died)
     is_red = process.state in ("dead", "silent") or (bool(process.died) and died_s < ALERT_FOR_S)
     is_shown = bool(process.died) and (process.state == "dead" or died_s < DEATH_SHOWN_FOR_S)
-    notes = [process.cause] if is_shown and process.cause else []
+    notes: list[Message | str] = [process.cause] if is_shown and process.cause else []
     if process.restarts:
         notes.append(f"{process.restarts}×")
     if process.pulse is not None and process.pulse.note:
         notes.append(process.pulse.note)
-    return ProcessSnapshot(process, is_red, "; ".join(notes), died_s if is_shown else None)
+    return ProcessSnapshot(process, is_red, joined(notes), died_s if is_shown else None)
 
 
 def process_totals(processes: Iterable[ProcessState]) -> ProcessTotals:

@@ -28,7 +28,7 @@ from tarrafa.crawl.supervisor.supervisor import Supervisor
 from tarrafa.errors import ConfigError, Unreachable
 from tarrafa.frontier.address import Address, PostgresServers, TcpServer
 from tarrafa.frontier.messages import CollectionStatus, FrontierOverview
-from tarrafa.i18n import Message
+from tarrafa.i18n import Message, message
 from tarrafa.index.shards import ShardLayout
 from tarrafa.runtime.data_dir import DataDirectory, file_fingerprint
 
@@ -91,7 +91,7 @@ class CoordinatorNode:
     async def overview(self) -> FrontierOverview:
         """The latest overview of the frontier."""
         if self.coordinator.overview.current is None:
-            raise Unreachable("the frontier has not answered yet")
+            raise Unreachable(message("the frontier has not answered yet"))
         return self.coordinator.overview.current
 
     def _stored_orders(self) -> NodeOrders:

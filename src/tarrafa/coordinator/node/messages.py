@@ -40,7 +40,7 @@ class ProcessState(msgspec.Struct, frozen=True, omit_defaults=True):
     since: Amount  # when it was started
     restarts: Count = 0
     died: Amount = 0.0
-    cause: LongText = ""  # "killed by signal 9", "exit status 1: …"
+    cause: Message | LongText = ""  # "killed by signal 9", "exit status 1: …"
     cpu: Amount = 0.0  # of one core
     memory_bytes: Count = 0
     pages_per_s: Amount = 0.0

@@ -27,6 +27,7 @@ from tarrafa.coordinator.node.messages import (
 )
 from tarrafa.errors import ConfigError, NameTaken, NotFound
 from tarrafa.frontier.messages import WorkerLeaseStatus
+from tarrafa.i18n import message
 
 LINES_MAX = 200  # of the log of a node
 NODES_MAX = 500
@@ -101,7 +102,9 @@ class NodeRegistry:
         """Register a node; its orders. Raises `NameTaken`."""
         name = request.name
         if name == self.own:
-            raise NameTaken(f"{name}: is the name of the coordinating node; choose another with --name")
+            raise NameTaken(
+                message("{name}: is the name of the coordinating node; choose another with --name", name=name)
+            )
         self._check_name_is_free(name, request.process, now)
         beat = NodeHeartbeat(name, now, request.version, now, request.machine, (), process=request.process)
         return self._record(beat, now, save=True)
@@ -118,10 +121,18 @@ class NodeRegistry:
     def _check_name_is_free(self, name: str, process: str, now: float) -> None:
         known = self._known.get(name)
         if known is None and len(self._known) >= NODES_MAX:
-            raise NameTaken(f"{name}: there are {NODES_MAX} nodes already; forget nodes that no longer exist")
+            raise NameTaken(
+                message(
+                    "{name}: there are {limit} nodes already; forget nodes that no longer exist",
+                    name=name,
+                    limit=NODES_MAX,
+                )
+            )
         is_other = known is not None and known.beat.process != process and name != self.own
         if known is not None and is_other and now - known.heard < NODE_SILENT_AFTER_S:
-            raise NameTaken(f"{name}: another node of that name is running; choose another with --name")
+            raise NameTaken(
+                message("{name}: another node of that name is running; choose another with --name", name=name)
+            )
 
     def _record(self, beat: NodeHeartbeat, now: float, *, save: bool = False) -> NodeOrders:
         known = self._known.setdefault(beat.node, _RegisteredNode(NodeOrders(), beat, now, 0.0))
@@ -154,7 +165,11 @@ class NodeRegistry:
         """Forget a node that will not come back; refused if it was alive lately."""
         known = self._registered(name)
         if now - known.heard < FORGET_AFTER_S:
-            raise ConfigError(f"{name}: was alive less than a day ago; a node can be forgotten after a day of silence")
+            raise ConfigError(
+                message(
+                    "{name}: was alive less than a day ago; a node can be forgotten after a day of silence", name=name
+                )
+            )
         self._db.execute("DELETE FROM node WHERE name = ?", (name,))
         del self._known[name]
 
@@ -169,7 +184,7 @@ class NodeRegistry:
     def _registered(self, name: str) -> _RegisteredNode:
         known = self._known.get(name)
         if known is None:
-            raise NotFound(f"{name[:80]}: there is no node of that name")
+            raise NotFound(message("{name}: there is no node of that name", name=name[:80]))
         return known
 
     def record_held_hosts(self, now: float, workers: Iterable[WorkerLeaseStatus]) -> None:

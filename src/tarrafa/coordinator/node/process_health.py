@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
 import psutil
 
 from tarrafa import __version__
@@ -21,7 +20,7 @@ from tarrafa.coordinator.node.messages import LINES_PER_HEARTBEAT_MAX, LogLine, 
 from tarrafa.crawl.supervisor.child_processes import ChildProcessState
 from tarrafa.i18n import Message
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.runtime.heartbeat import TEXT_CHARS_MAX, ProcessHeartbeat, printable_text
+from tarrafa.runtime.heartbeat import TEXT_CHARS_MAX, ProcessHeartbeat, printable_reason, printable_text
 from tarrafa.runtime.process_identity import current_process
 
 PROCESS_SILENT_AFTER_S = 5.0  # without a heartbeat, a running process is shown as silent
@@ -106,7 +105,7 @@ class NodeHealth:
         self._lines.clear()
         return NodeHeartbeat(
             self._node, self._clock.now(), __version__, self.started, self.machine(), processes, orders,
-            _printable(trouble), tuple(lines), address, self.process, self._workers_named, share, is_paused,
+            printable_reason(trouble), tuple(lines), address, self.process, self._workers_named, share, is_paused,
         )  # fmt: skip
 
     def _log_death(self, child: ChildProcessState) -> None:
@@ -126,7 +125,7 @@ class NodeHealth:
         return ProcessState(
             printable_text(child.name), child.role, child.pid, state, self._clock.at(child.started_at), child.restarts,
             died=self._clock.at(child.died_at) if child.died_at else 0.0,
-            cause=printable_text(child.cause),
+            cause=printable_reason(child.cause),
             cpu=cpu,
             memory_bytes=memory_bytes,
             pages_per_s=last.rate("pages") if last is not None and fresh else 0.0,
@@ -194,12 +193,3 @@ def _tcp_connections() -> int:
                 if words[:2] in (["TCP:", "inuse"], ["TCP6:", "inuse"]):
                     total += int(words[2])
     return total
-
-
-def _printable(trouble: Message | str) -> Message | str:
-    if isinstance(trouble, str):
-        return printable_text(trouble)
-    values = {
-        name: _printable(value) if isinstance(value, Message | str) else value for name, value in trouble.values.items()
-    }
-    return msgspec.structs.replace(trouble, values=values)

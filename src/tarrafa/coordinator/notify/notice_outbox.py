@@ -31,7 +31,7 @@ from tarrafa.coordinator.notify.transports import (
 )
 from tarrafa.coordinator.store import store_transaction
 from tarrafa.errors import DataError
-from tarrafa.i18n import Message, message
+from tarrafa.i18n import Message, from_text, message, messages, to_text
 
 RETRY_PAUSES_S = (2.0, 10.0, 60.0, 300.0, 900.0, 3_600.0)  # after each attempt; the last one from then on
 GIVE_UP_AFTER_S = 86_400.0
@@ -98,7 +98,7 @@ class UndeliveredNotice(msgspec.Struct, frozen=True):
     id: str
     collection: str
     target: str
-    trouble: str
+    trouble: Message | str
     tries: int
     over: bool
 
@@ -143,7 +143,7 @@ class NoticeOutbox:
             ((moment,),) = connection.execute("SELECT min(next_at) FROM notice WHERE next_at IS NOT NULL")
             return None if moment is None else float(moment)
 
-    def record_attempt(self, queued: QueuedNotice, trouble: str, now: float) -> bool:
+    def record_attempt(self, queued: QueuedNotice, trouble: Message | str, now: float) -> bool:
         """Record an attempt; returns whether it will be tried again. Without trouble the notice is delivered."""
         tries = queued.tries + 1
         next_at = None if not trouble else now + RETRY_PAUSES_S[min(tries, len(RETRY_PAUSES_S)) - 1]
@@ -152,7 +152,7 @@ class NoticeOutbox:
         with store_transaction(self._path) as connection:
             connection.execute(
                 "UPDATE notice SET tries = ?, trouble = ?, next_at = ? WHERE id = ? AND channel = ? AND target = ?",
-                (tries, trouble, next_at, queued.id, queued.channel, queued.target),
+                (tries, to_text(trouble), next_at, queued.id, queued.channel, queued.target),
             )
         return next_at is not None
 
@@ -169,7 +169,12 @@ class NoticeOutbox:
             )
             return [
                 UndeliveredNotice(
-                    mark, name, webhook_origin(target) if channel == WEBHOOK else target, trouble, tries, bool(over)
+                    mark,
+                    name,
+                    webhook_origin(target) if channel == WEBHOOK else target,
+                    from_text(trouble),
+                    tries,
+                    bool(over),
                 )
                 for mark, name, channel, target, trouble, tries, over in found
             ]
@@ -201,14 +206,12 @@ class Notifier:
             self._news.set()
         return is_new
 
-    def delivery_problems(self, collection: str, notify: NotifyConfig) -> list[str]:
+    def delivery_problems(self, collection: str, notify: NotifyConfig) -> list[Message | str]:
         """Why notices of a collection do not arrive, for its status."""
         lines = [self._environment.mail_trouble()] if notify.email else []
         for one in self._outbox.undelivered(collection):
             if one.trouble not in lines:
-                fate = "given up" if one.over else "tried again"
-                times = "once" if one.tries == 1 else f"{one.tries} times"
-                lines.append(f"a notice has not reached {one.target} ({times}, {fate}): {one.trouble}")
+                lines.append(_undelivered_text(one))
         return [line for line in lines if line]
 
     async def deliver_due(self) -> int:
@@ -233,16 +236,34 @@ class Notifier:
                 await asyncio.wait_for(self._news.wait(), wait_s)
 
     async def _deliver(self, queued: QueuedNotice) -> bool:
-        attempt, trouble = post_webhook if queued.channel == WEBHOOK else send_email, ""
+        attempt = post_webhook if queued.channel == WEBHOOK else send_email
+        trouble: Message | str = ""
         try:
             notice = msgspec.json.decode(queued.body, type=Notice)
             await asyncio.to_thread(attempt, queued.target, notice, self._environment)
         except DeliveryFailed as error:
-            trouble = str(error) or "it failed"
+            trouble = error.message
         except Exception as error:  # an unexpected error must not keep the others from being sent
             log.exception("notice %s", queued.id)
-            trouble = f"it failed ({type(error).__name__}); see the log"
+            trouble = message("it failed ({error}); see the log", error=type(error).__name__)
         goes_on = self._outbox.record_attempt(queued, trouble, self._now())
         if trouble:
             log.warning("notice %s: %s; %s", queued.id, trouble, "it is tried again" if goes_on else "it is given up")
         return not trouble
+
+
+def _undelivered_text(one: UndeliveredNotice) -> Message:
+    values = {"target": one.target, "error": one.trouble}
+    if one.over:
+        return messages(
+            "a notice has not reached {target} (given up after {count} attempt): {error}",
+            "a notice has not reached {target} (given up after {count} attempts): {error}",
+            one.tries,
+            **values,
+        )
+    return messages(
+        "a notice has not reached {target} ({count} attempt; it is tried again): {error}",
+        "a notice has not reached {target} ({count} attempts; it is tried again): {error}",
+        one.tries,
+        **values,
+    )

@@ -33,6 +33,7 @@ from tarrafa import __version__
 from tarrafa.config.formats import EMAIL
 from tarrafa.errors import ConfigError
 from tarrafa.fetch.certificates import ca_bundle
+from tarrafa.i18n import Message, joined, message
 
 SMTP_VARIABLE, FROM_VARIABLE = "TARRAFA_SMTP", "TARRAFA_MAIL_FROM"
 SECRET_VARIABLE = "TARRAFA_WEBHOOK_SECRET"  # noqa: S105 (its name)
@@ -48,6 +49,10 @@ SUBMISSION_PORTS = {"smtp": 587, "smtps": 465}
 
 class DeliveryFailed(Exception):
     """An attempt that failed, in one line for people."""
+
+    def __init__(self, message: Message | str) -> None:
+        super().__init__(str(message))
+        self.message = message
 
 
 class Notice(msgspec.Struct, frozen=True):
@@ -88,12 +93,17 @@ class NotifyEnvironment:
         secret = environment.get(SECRET_VARIABLE, "").encode("utf-8", "surrogateescape")
         return cls(parse_mail_server(mail) if mail else None, sender, secret)
 
-    def mail_trouble(self) -> str:
+    def mail_trouble(self) -> Message | str:
         """Why no e-mail can be sent; empty: it can."""
         if self.mail is None:
-            return f"no e-mail can be sent: set {SMTP_VARIABLE}=smtps://USER:PASSWORD@HOST:PORT and start again"
+            return message(
+                "no e-mail can be sent: set {variable}=smtps://USER:PASSWORD@HOST:PORT and start again",
+                variable=SMTP_VARIABLE,
+            )
         if not self.sender:
-            return f"no e-mail can be sent: set {FROM_VARIABLE} to the sender address, and start again"
+            return message(
+                "no e-mail can be sent: set {variable} to the sender address, and start again", variable=FROM_VARIABLE
+            )
         return ""
 
 
@@ -133,8 +143,9 @@ def post_webhook(address: str, notice: Notice, environment: NotifyEnvironment) -
         headers["X-Tarrafa-Signature"] = f"sha256={signature}"
     status = _http_post(address, body, [f"{name}: {one_line(value, 200)}" for name, value in headers.items()])
     if not 200 <= status < 300:
-        hint = ": redirects are not followed; write the address that it leads to" if 300 <= status < 400 else ""
-        raise DeliveryFailed(f"{webhook_origin(address)} answered {status}{hint}")
+        answered = message("{server} answered {code}", server=webhook_origin(address), code=str(status))
+        hint = message("redirects are not followed; write the address that it leads to")
+        raise DeliveryFailed(joined([answered, hint], ": ") if 300 <= status < 400 else answered)
 
 
 def _http_post(address: str, body: bytes, headers: list[str]) -> int:
@@ -159,7 +170,7 @@ def _http_post(address: str, body: bytes, headers: list[str]) -> int:
         raise DeliveryFailed(f"{webhook_origin(address)}: {one_line(str(error.args[-1]), ERROR_CHARS_MAX)}") from None
     except UnicodeError:
         raise DeliveryFailed(
-            f"{webhook_origin(address)}: the address cannot be sent as it is; write it in ASCII"
+            message("{server}: the address cannot be sent as it is; write it in ASCII", server=webhook_origin(address))
         ) from None
     finally:
         curl.close()
@@ -181,18 +192,24 @@ def send_email(address: str, notice: Notice, environment: NotifyEnvironment) -> 
         raise DeliveryFailed(environment.mail_trouble())
     server = f"{mail.host}:{mail.port}"
     try:
-        message = _email_message(address, notice, environment.sender)
-        _smtp_session(mail, environment.sender, address, message)
+        content = _email_message(address, notice, environment.sender)
+        _smtp_session(mail, environment.sender, address, content)
     except smtplib.SMTPResponseException as error:
         response = error.smtp_error.decode("utf-8", "replace") if isinstance(error.smtp_error, bytes) else ""
         text = one_line(response, ERROR_CHARS_MAX)
-        raise DeliveryFailed(f"{server} answered {error.smtp_code}: {text}") from None
+        raise DeliveryFailed(
+            message("{server} answered {code}: {error}", server=server, code=str(error.smtp_code), error=text)
+        ) from None
     except smtplib.SMTPRecipientsRefused as error:
         code, refusal = next(iter(error.recipients.values()))
         text = one_line(refusal.decode("utf-8", "replace"), ERROR_CHARS_MAX)
-        raise DeliveryFailed(f"{server} refuses {address}: {code} {text}") from None
+        raise DeliveryFailed(
+            message("{server} refuses {address}: {error}", server=server, address=address, error=f"{code} {text}")
+        ) from None
     except MessageError:
-        raise DeliveryFailed(f"{one_line(address, 100)} is no address that can be written to") from None
+        raise DeliveryFailed(
+            message("{address} is no address that can be written to", address=one_line(address, 100))
+        ) from None
     except (OSError, smtplib.SMTPException, ValueError) as error:
         raise DeliveryFailed(f"{server}: {one_line(str(error), ERROR_CHARS_MAX) or type(error).__name__}") from None
 
@@ -250,7 +267,7 @@ class _TimeLimitedSmtpTls(_TimeLimitedSmtp, smtplib.SMTP_SSL):
     """The same, with TLS from the first byte on."""
 
 
-def _smtp_session(mail: MailServer, sender: str, address: str, message: EmailMessage) -> None:
+def _smtp_session(mail: MailServer, sender: str, address: str, content: EmailMessage) -> None:
     # EHLO has the sender's domain: to look up this machine's own name may take a resolver minutes.
     hello = sender.rpartition("@")[2].encode("idna").decode()
     if mail.secure:
@@ -265,10 +282,13 @@ def _smtp_session(mail: MailServer, sender: str, address: str, message: EmailMes
             server.starttls(context=_tls_context())
             server.ehlo_or_helo_if_needed()
         elif not mail.secure and mail.user and not _is_loopback(mail.host):
-            raise DeliveryFailed(f"{mail.host}:{mail.port} offers no TLS: the password is not sent; use smtps://")
+            where = f"{mail.host}:{mail.port}"
+            raise DeliveryFailed(
+                message("{server} offers no TLS: the password is not sent; use smtps://", server=where)
+            )
         if mail.user:
             server.login(mail.user, mail.password)
-        server.send_message(message, sender, [address])
+        server.send_message(content, sender, [address])
         with suppress(smtplib.SMTPException, OSError):  # the message was accepted: QUIT may fail
             server.quit()
     finally:

@@ -146,12 +146,18 @@ async def explain(
     """Everything known about a URL, collection by collection. `address`: of a frontier on another machine."""
     plain = canonical(f"http://{url}" if HOST_PATTERN.fullmatch(url) else url)
     if plain is None:
-        raise ConfigError(f"{url[:200]}: not an http(s) URL that can be crawled")
+        raise ConfigError(message("{url}: not an http(s) URL that can be crawled", url=url[:200]))
     async with open_frontier_lookup(data, address) as lookup:
         rows = await lookup.collections(collection)
         if collection is not None and not rows:
             names = ", ".join(await lookup.names())
-            raise ConfigError(f"no collection is named {collection!r} (there are: {names})")
+            raise ConfigError(
+                message(
+                    "no collection is named {name!r} (there are: {names})",
+                    name=collection,
+                    names=names,
+                )
+            )
         explained, host = [], None
         for row in rows:
             described = await asyncio.to_thread(config.decode_collection, row.config)
@@ -360,7 +366,7 @@ def _host(host: HostFacts, now: float, _: Translator) -> HostExplanation:
     since, until = (host.ended_at, None) if host.ended_at <= now else (None, host.ended_at)
     return HostExplanation(
         host.key, host.site, host.delay_s, format_time(since), free, host.failures, host.worker or "",
-        host.waiting, host.visited, host.trouble, host.met_by, format_time(until),
+        host.waiting, host.visited, _.render(host.trouble), host.met_by, format_time(until),
     )  # fmt: skip
 
 

@@ -28,6 +28,7 @@ from tarrafa.frontier.address import Address
 from tarrafa.frontier.messages import HostFacts, PastVisit, UrlFacts
 from tarrafa.graph.reader import GraphNode, GraphReader
 from tarrafa.graph.sites import HostLinkSummary, LinkedSite, SiteLinkSummary, SitePaging, SiteReader
+from tarrafa.i18n import Message, joined, message
 from tarrafa.model import REDIRECTS, LinkedPage
 from tarrafa.parse.url import canonical
 from tarrafa.runtime.data_dir import DataDirectory
@@ -91,7 +92,7 @@ class PageDetails(msgspec.Struct, frozen=True, rename={"incoming": "in", "outgoi
     words: list[WordCount]  # the most frequent of its newest archived text
     words_total: int  # number of different words
     text_chars: int
-    frontier: str  # why the frontier did not answer, or only its file was read; empty: it did
+    frontier: Message | str  # why the frontier did not answer, or only its file was read; empty: it did
 
 
 class HostDetails(msgspec.Struct, frozen=True):
@@ -102,7 +103,7 @@ class HostDetails(msgspec.Struct, frozen=True):
     answered_at: float | None
     next_at: float
     failures: int
-    trouble: str
+    trouble: Message | str
     worker: str
     waiting: int  # URLs
     visits: int
@@ -154,7 +155,7 @@ class SiteDetails(msgspec.Struct, frozen=True, rename={"incoming": "in", "outgoi
     in_total: int
     outgoing: list[LinkedSite]
     out_total: int
-    frontier: str
+    frontier: Message | str
     by_collection: list[SiteCollectionCounts] = []  # those that know most about it first
 
 
@@ -163,7 +164,7 @@ class _UrlInFrontier(msgspec.Struct, frozen=True):
 
     facts: UrlFacts | None = None
     changes: ChangeEstimate | None = None
-    frontier_error: str = ""
+    frontier_error: Message | str = ""
 
 
 # -- a page -----------------------------------------------------------------------------------------------------------
@@ -182,15 +183,15 @@ async def describe_page(
     Frequent callers pass an open `graph`."""
     plain = canonical(f"http://{url}" if HOST_PATTERN.fullmatch(url) else url)
     if plain is None:
-        raise ConfigError(f"{url[:URL_CHARS_MAX]}: not an http(s) URL that can be crawled")
+        raise ConfigError(message("{url}: not an http(s) URL that can be crawled", url=url[:URL_CHARS_MAX]))
     CurrentTakedowns(data).raise_if_taken_down(plain)
     with suppress(DataError):  # no graph yet
         graph = graph or await asyncio.to_thread(GraphReader, data)
     nodes = await asyncio.to_thread(graph.nodes, plain, collection) if graph is not None else []
     known = await _known(data, plain, collection or (nodes[0].collection if nodes else None), now, address)
     if not nodes and known.facts is None:
-        why = f" ({known.frontier_error})" if known.frontier_error else ""
-        raise ConfigError(f"{url[:URL_CHARS_MAX]}: no crawled page is or links to this URL{why}")
+        unknown = message("{url}: no crawled page is or links to this URL", url=url[:URL_CHARS_MAX])
+        raise ConfigError(joined([one for one in (unknown, known.frontier_error) if one]))
     return await asyncio.to_thread(_page, data, graph, plain, collection, nodes, known, paging or SitePaging())
 
 
@@ -200,9 +201,9 @@ async def _known(
     try:
         async with open_frontier_lookup(data, address) as lookup:
             found = await _look_up(lookup, url, collection, now)
-            return replace(found, frontier_error=str(lookup.notice))
+            return replace(found, frontier_error=lookup.notice)
     except (DataError, FrontierError) as error:
-        return _UrlInFrontier(frontier_error=str(error))
+        return _UrlInFrontier(frontier_error=error.message)
 
 
 async def _look_up(lookup: FrontierLookup, url: str, collection: str | None, now: float) -> _UrlInFrontier:
@@ -302,8 +303,15 @@ async def describe_site(
     paging = paging or SitePaging()
     found = await asyncio.to_thread(_surroundings, data, sites or SiteReader(data), name, collection, paging)
     if found is None:
-        where = f" of the collection {collection!r}" if collection is not None else ""
-        raise ConfigError(f"{name[:URL_CHARS_MAX]}: no URL{where} is known on such a site or host")
+        if collection is None:
+            raise ConfigError(message("{name}: no URL is known on such a site or host", name=name[:URL_CHARS_MAX]))
+        raise ConfigError(
+            message(
+                "{name}: no URL of the collection {collection!r} is known on such a site or host",
+                name=name[:URL_CHARS_MAX],
+                collection=collection,
+            )
+        )
     hosts = [found.name] if found.kind == "host" else [host.host for host in found.hosts[:HOSTS_LOOKED_UP]]
     states, frontier_error = await _states(data, hosts, address)
     statuses = [
@@ -346,7 +354,7 @@ def _surroundings(
     if found is None or not orders:
         return found
     if orders.covers_host(_host_name(found.name)):
-        raise PageTakenDown(f"{name[:URL_CHARS_MAX]}: was taken down")
+        raise PageTakenDown(message("{name}: was taken down", name=name[:URL_CHARS_MAX]))
     return replace(
         found,
         hosts=[one for one in found.hosts if not orders.covers_host(_host_name(one.host))],
@@ -360,13 +368,15 @@ def _host_name(name: str) -> str:
     return name.partition("://")[2].rpartition(":")[0] if "://" in name else name
 
 
-async def _states(data: DataDirectory, hosts: list[str], address: Address | None) -> tuple[list[HostDetails], str]:
+async def _states(
+    data: DataDirectory, hosts: list[str], address: Address | None
+) -> tuple[list[HostDetails], Message | str]:
     try:
         async with open_frontier_lookup(data, address) as lookup:
             facts = [(await lookup.facts(f"{host}/")).host for host in hosts]
-            return [_state(host) for host in facts if host is not None], str(lookup.notice)
+            return [_state(host) for host in facts if host is not None], lookup.notice
     except (DataError, FrontierError) as error:
-        return [], str(error)
+        return [], error.message
 
 
 def _state(host: HostFacts) -> HostDetails:

@@ -42,6 +42,7 @@ from tarrafa.frontier.address import OpenFrontier
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.clock_sync import ClockAgreement
 from tarrafa.frontier.messages import Lease, UrlLookup
+from tarrafa.i18n import joined, message
 from tarrafa.model import HostId, UrlId
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.process_identity import ProcessId
@@ -53,7 +54,7 @@ COLLECTION_STATES_EVERY_S = 1.0
 STOP_GRACE_S = 5.0
 CACHED_URLS_MAX = 20_000  # there may be many relays in one process
 ELSEWHERE = "crawler"  # in place of a boot id: no machine has this one
-NOTE = "a crawler that talks through HTTP"
+NOTE = message("a crawler that talks through HTTP")
 MARGIN = 1 / 6  # of a lease: no request is sent in its last sixth
 RENEWAL = 1 / 6  # of a lease: the shortest time between two renewals
 
@@ -81,7 +82,7 @@ class RelayLease:
         """Renew the leases, unless they were renewed a moment ago."""
         if not self._lease_s or boottime() - self._asked_at > self._lease_s * RENEWAL:
             asked_at = boottime()
-            note = "; ".join(filter(None, [NOTE, self._notices.text()]))
+            note = joined([one for one in (NOTE, self._notices.text()) if one])
             self._lease_s = await self._frontier.renew(self.worker, note)
             self._asked_at = asked_at
 

@@ -26,6 +26,7 @@ from tarrafa.crawl.worker.sandboxed_parser import DecodedBody, ParseJobResult, S
 from tarrafa.errors import FrontierError, LeaseLost, TarrafaError
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse
 from tarrafa.frontier.messages import DiscoveredUrl, HostReport, Lease
+from tarrafa.i18n import message
 from tarrafa.model import HostId, Outcome, Status, UrlId, UrlRole, Visit
 from tarrafa.parse.url import url_id
 
@@ -200,7 +201,9 @@ class FetchTaskBoard:
             if isinstance(self.failure, TarrafaError):
                 raise self.failure
             if self.failure is not None:
-                raise FrontierError(f"it went wrong here: {self.failure!r}") from self.failure
+                raise FrontierError(
+                    message("it went wrong here: {failure}", failure=repr(self.failure))
+                ) from self.failure
             if is_so():
                 return True
             with contextlib.suppress(TimeoutError):
@@ -262,7 +265,11 @@ class RelayCommitter:
             record = replace(record, outcome=outcome, worker=self._name)
         self._committer.record_visit(session, FinishedVisit(done.visit, record, None, done.discovered, done.listing))
         if not self._lease.holds_lease():
-            self._committer.fail(LeaseLost(f"worker {self._name} has lost its leases: it was silent for too long"))
+            self._committer.fail(
+                LeaseLost(
+                    message("worker {name} has lost its leases: it was silent for too long", name=str(self._name))
+                )
+            )
         self.request_commit()
 
     def record_host(self, session: HostSession, sitemaps: list[DiscoveredUrl]) -> None:

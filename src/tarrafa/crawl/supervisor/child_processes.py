@@ -18,7 +18,8 @@ from pathlib import Path
 
 from tarrafa.clock import boottime
 from tarrafa.errors import DataError, TarrafaError
-from tarrafa.runtime.child_process import EXIT_ERROR, EXIT_RETRY, EXIT_UNAVAILABLE, child_command
+from tarrafa.i18n import Message, from_text, joined, message
+from tarrafa.runtime.child_process import EXIT_ERROR, EXIT_RETRY, EXIT_UNAVAILABLE, FAILURE_VARIABLE, child_command
 from tarrafa.runtime.data_dir import DataDirectory
 
 RESTART_PAUSE_S = 30.0  # before a patient supervisor starts a failed child again
@@ -41,7 +42,7 @@ class ChildProcessState:
     started_at: float
     restarts: int
     died_at: float
-    cause: str  # of its last exit
+    cause: Message | str  # of its last exit
     leaves: bool = False  # it is being stopped
 
 
@@ -60,8 +61,8 @@ class ChildProcess:
     launches: int = 0
     started_at: float = 0.0
     died_at: float = 0.0
-    cause: str = ""
-    hung_cause: str = ""  # it was killed because it was silent
+    cause: Message | str = ""
+    hung_cause: Message | str = ""  # it was killed because it was silent
     hangs: int = 0  # in a row
 
     @classmethod
@@ -92,11 +93,13 @@ class ChildProcess:
             self.cause = self.hung_cause
         elif code < 0:
             with contextlib.suppress(ValueError):
-                self.cause = f"killed by signal {-code} ({signal.Signals(-code).name})"
+                self.cause = message(
+                    "killed by signal {number} ({name})", number=str(-code), name=signal.Signals(-code).name
+                )
                 return
-            self.cause = f"killed by signal {-code}"
+            self.cause = message("killed by signal {number}", number=str(-code))
         else:
-            self.cause = f"exit status {code}: {self.last_error()}"
+            self.cause = message("exit status {code}: {error}", code=str(code), error=self.last_error())
 
     @property
     def is_running(self) -> bool:
@@ -118,7 +121,7 @@ class ChildProcess:
         if boottime() - self.started_at > HANGS_FORGOTTEN_S:
             self.hangs = 0
         self.hangs += 1
-        self.hung_cause = f"hung: no heartbeat for {silent_s:.0f} s; killed"
+        self.hung_cause = message("hung: no heartbeat for {seconds:.0f} s; killed", seconds=silent_s)
         with contextlib.suppress(ProcessLookupError):
             self.process.kill()
 
@@ -132,6 +135,7 @@ class ChildProcess:
         self.launches, self.started_at = self.launches + 1, boottime()
         self.starts.append(self.started_at)
         self.hung_cause = ""
+        self._failure_file.unlink(missing_ok=True)
         try:
             with self.log.open("ab") as log:
                 self.process = await asyncio.create_subprocess_exec(
@@ -139,10 +143,12 @@ class ChildProcess:
                     stdin=asyncio.subprocess.DEVNULL,
                     stdout=stdout or log,
                     stderr=log,
-                    env=os.environ | settings | self.secrets,
+                    env=os.environ | settings | self.secrets | {FAILURE_VARIABLE: str(self._failure_file)},
                 )
         except OSError as error:  # no memory, process or file left: a later attempt may succeed
-            raise DataError(f"{self.name} could not be started ({error.strerror or error})") from None
+            raise DataError(
+                message("{name} could not be started ({error})", name=self.name, error=error.strerror or str(error))
+            ) from None
         return self.process
 
     def check_restartable(self, code: int) -> None:
@@ -150,17 +156,26 @@ class ChildProcess:
         if code == EXIT_ERROR:
             raise DataError(self.last_error())
         if len(self.starts) == RESTARTS_MAX and boottime() - self.starts[0] < RESTARTS_WINDOW_S:
-            raise DataError(f"{self.name} keeps dying ({self.cause}); see {self.log}")
+            raise DataError(
+                message("{name} keeps dying ({cause}); see {log}", name=self.name, cause=self.cause, log=str(self.log))
+            )
 
-    def last_error(self) -> str:
-        """The last line of its log, without the leading word."""
+    @property
+    def _failure_file(self) -> Path:
+        return self.log.with_suffix(".failure")
+
+    def last_error(self) -> Message | str:
+        """The message of the error that ended it; if it left none, the last line of its log."""
+        with contextlib.suppress(OSError, UnicodeError):
+            if failure := self._failure_file.read_text():
+                return from_text(failure)
         try:
             with self.log.open("rb") as log:
                 log.seek(max(0, log.seek(0, os.SEEK_END) - LOG_TAIL_BYTES))
                 lines = log.read().decode(errors="replace").strip().splitlines()
         except OSError:
             lines = []
-        return lines[-1].removeprefix("error: ") if lines else "it printed nothing"
+        return lines[-1].removeprefix("error: ") if lines else message("it printed nothing")
 
 
 async def terminate(children: Iterable[ChildProcess]) -> None:
@@ -196,13 +211,13 @@ class ChildProcesses:
         self._environment, self._wait_for_frontier, self._print_line = environment, wait_for_frontier, print_line
         self._patient, self._may_restart = patient, may_restart
         self._children: list[ChildProcess] = []
-        self._problems: dict[str, str] = {}  # by the name of the child
+        self._problems: dict[str, Message | str] = {}  # by the name of the child
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = False
         self.failure: TarrafaError | None = None
 
     @property
-    def problems(self) -> list[str]:
+    def problems(self) -> list[Message | str]:
         return list(self._problems.values())
 
     @property
@@ -285,7 +300,7 @@ class ChildProcesses:
 
     async def _wait_after_failure(self, child: ChildProcess, error: TarrafaError) -> None:
         """Continue without the child for a while, and as long as the disk is full."""
-        self._problems[child.name] = f"{child.name}: {error}"
+        self._problems[child.name] = joined([child.name, error.message], ": ")
         self._print_line(f"{child.name}: {error}; it is started again in {RESTART_PAUSE_S:.0f} s")
         until = boottime() + RESTART_PAUSE_S
         while (boottime() < until or not self._may_restart()) and not self._is_unwanted(child):  # noqa: ASYNC110

@@ -19,6 +19,7 @@ from tarrafa.errors import ConfigError
 from tarrafa.frontier.address import address_from_supervisor, connect_blocking
 from tarrafa.frontier.messages import UrlWeight
 from tarrafa.graph import follower as graph
+from tarrafa.i18n import message
 from tarrafa.index import follower as index
 from tarrafa.index import shards
 from tarrafa.index.follower import is_settled
@@ -49,8 +50,13 @@ class Followers:
         if wanted is not None and wanted != there:
             if shards.exists(self._data):
                 raise ConfigError(
-                    f"--index-shards {wanted}: the index of {self._data.root} is divided otherwise ({there}); "
-                    f"`tarrafa rebuild index --shards {wanted}` makes it again"
+                    message(
+                        "--index-shards {wanted}: the index of {root} is divided otherwise ({there}); `tarrafa"
+                        " rebuild index --shards {wanted}` makes it again",
+                        wanted=str(wanted),
+                        root=str(self._data.root),
+                        there=str(there),
+                    )
                 )
             shards.set_layout(self._data, wanted)
         shards.remove_stray_parts(self._data)

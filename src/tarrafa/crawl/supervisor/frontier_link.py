@@ -25,6 +25,7 @@ from tarrafa.frontier.address import (
 )
 from tarrafa.frontier.clock_sync import sync_clock
 from tarrafa.frontier.revisit_planner import PlannerLauncher
+from tarrafa.i18n import Message, message
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.terminal import print_note
 from tarrafa.runtime.token import TOKEN_VARIABLE, Token
@@ -39,7 +40,7 @@ class FrontierLink(Protocol):
     address: Address
     is_shared: bool  # other machines may work on it
     failure: TarrafaError | None  # an error that no waiting can mend
-    trouble: str  # what the link waits for; empty: nothing
+    trouble: Message | str  # what the link waits for; empty: nothing
 
     @property
     def children(self) -> list[ChildProcess]:
@@ -78,7 +79,7 @@ class LocalFrontierLink:
         self.address_for_others = TcpServer(*listen, token or Token()) if listen is not None else None
         self.is_shared = listen is not None
         self.failure: TarrafaError | None = None
-        self.trouble = ""
+        self.trouble: Message | str = ""
         self._clock, self._print_line, self._patient = clock, print_line, patient
         self._child = ChildProcess.for_module(data, "frontier", "tarrafa.frontier.server_process")
         self.children = [self._child]
@@ -152,7 +153,7 @@ class LocalFrontierLink:
     async def _try_again(self, error: TarrafaError) -> None:
         self._print_line(f"the frontier: {error}; it is tried again")
         while True:
-            self.trouble = f"the frontier: {error}"
+            self.trouble = message("the frontier: {error}", error=error.message)
             await terminate([self._child])
             await asyncio.sleep(RESTART_PAUSE_S)
             try:
@@ -192,7 +193,7 @@ class RemoteFrontierLink:
         self.address = self.address_for_others = address
         self.children: list[ChildProcess] = []
         self.failure: TarrafaError | None = None
-        self.trouble = ""
+        self.trouble: Message | str = ""
         self._clock, self._print_line = clock, print_line
         self._body: OpenFrontier | None = None
         self._reconnecting = asyncio.Lock()
@@ -214,7 +215,7 @@ class RemoteFrontierLink:
                 except Unreachable as error:
                     if not self.trouble:
                         self._print_line(f"waiting for the frontier: {error}")
-                    self.trouble = f"waiting for the frontier: {error}"
+                    self.trouble = message("waiting for the frontier: {error}", error=error.message)
                     await asyncio.sleep(LOOK_AGAIN_S)
             if self.trouble:
                 self._print_line(f"{self.address}: the frontier answers; going on")
@@ -244,5 +245,5 @@ class RemoteFrontierLink:
 
 def _require_open(body: OpenFrontier | None) -> OpenFrontier:
     if body is None:
-        raise Unreachable("the frontier is not connected yet, or is unreachable")
+        raise Unreachable(message("the frontier is not connected yet, or is unreachable"))
     return body

@@ -42,7 +42,7 @@ class NodeLimits:
 
     def write(self) -> None:
         ordered = PAUSED_BY_ORDER if self._limits.paused else None
-        why = str(joined([one for one in (ordered, self.trouble) if one is not None]))
+        why = joined([one for one in (ordered, self.trouble) if one is not None])
         try:
             write_limits(self._data, replace(self._limits, paused=bool(why), why=why))
             self._written = True

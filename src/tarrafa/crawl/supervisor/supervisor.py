@@ -107,7 +107,7 @@ class Supervisor:
         self.data.create()
         self._lock = self.data.try_lock()
         if self._lock is None:
-            raise Locked(f"{self.data.root}: another Tarrafa process is working here")
+            raise Locked(message("{path}: another Tarrafa process is working here", path=str(self.data.root)))
         try:
             self._check()
             self._limits.write()
@@ -132,7 +132,7 @@ class Supervisor:
         agreed = await sync_clock(self.frontier, self._clock)
         self._clock = agreed.clock
         if agreed.notice() and not self._is_frontier_local:
-            self._print_line(agreed.notice())
+            self._print_line(str(agreed.notice()))
 
     @property
     def _is_frontier_local(self) -> bool:

@@ -25,6 +25,7 @@ from tarrafa.frontier.address import Address, OpenFrontier, connect
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.clock_sync import CLOCK_SKEW_S_MAX
 from tarrafa.frontier.messages import ENTRIES_PER_RESPONSE
+from tarrafa.i18n import message
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.takedown import TakedownEntry, append_entries, read_entries_from
 
@@ -80,7 +81,10 @@ async def _wait_for_running_visits(frontier: Frontier, name: str) -> None:
     while not await frontier.record_deletion(name):
         if boottime() > until:
             raise FrontierError(
-                f"{name}: some visits still run, or a server does not answer; delete it again when they have ended"
+                message(
+                    "{name}: some visits still run, or a server does not answer; delete it again when they have ended",
+                    name=name,
+                )
             )
         await asyncio.sleep(LOOK_EVERY_S)
 

@@ -32,6 +32,7 @@ from tarrafa.errors import LeaseLost
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.messages import DiscoveredUrl, HostReport, NextVisits, VisitReport
+from tarrafa.i18n import Message, message
 from tarrafa.model import CollectionNote, HostId, HostNote, ListingNote, Status, UrlId
 
 COMMIT_EVERY_S = 0.2  # a visit waits at most so long; if the last commit is longer ago, it does not wait
@@ -61,7 +62,13 @@ class VisitRecorder:
         except (UnicodeError, ValueError, TypeError) as error:  # the page's content cannot be encoded
             traceback.print_exc()
             name, now = session.collection.name, self._clock.now()
-            done = refuse_visit(done.visit, name, Status.HOSTILE, now, type(error).__name__)
+            done = refuse_visit(
+                done.visit,
+                name,
+                Status.HOSTILE,
+                now,
+                message("it cannot be archived ({error})", error=type(error).__name__),
+            )
             self._writer.append(done.record, None)
         return done
 
@@ -137,12 +144,17 @@ class LinkCache:
         while len(self._depths) > self._most:
             del self._depths[next(iter(self._depths))]
 
-    def hit_rate_text(self) -> str:
+    def hit_rate_text(self) -> Message | str:
         """The hit rate, for people; empty while there is none."""
         if not self.urls_seen:
             return ""
         share = 1.0 - self.urls_delivered / self.urls_seen
-        return f"{share:.1%} of {self.urls_seen:,} links were delivered before (cache: {len(self._depths):,} URLs)"
+        return message(
+            "{share:.1%} of {links} links were delivered before (cache: {urls} URLs)",
+            share=share,
+            links=self.urls_seen,
+            urls=len(self._depths),
+        )
 
 
 @dataclass(slots=True)
@@ -267,12 +279,14 @@ class Committer:
     async def commit(self) -> None:
         """Make the records durable, deliver the links, finish the visits; all of it only while we hold the leases."""
         if not self._lease.holds_lease():
-            raise LeaseLost(f"worker {self._name} was stopped, or too slow, for longer than its lease")
+            raise LeaseLost(
+                message("worker {name} was stopped, or too slow, for longer than its lease", name=str(self._name))
+            )
         pending, self._pending, self._committed_at = self._pending, PendingCommit(), boottime()
         discovered, reports = pending.discovered(), pending.build_reports()
         await asyncio.to_thread(self._recorder.seal())
         if not self._lease.holds_lease():
-            raise LeaseLost(f"worker {self._name} could not write for longer than its lease")
+            raise LeaseLost(message("worker {name} could not write for longer than its lease", name=str(self._name)))
         await self._deliver(discovered)
         for part in split_into_messages(reports):
             answers = await self._frontier.finish(self._lease.worker, [report for _, report in part])

@@ -11,6 +11,7 @@ from tarrafa.config import Collection
 from tarrafa.config.formats import parse_name_server
 from tarrafa.fetch.dns import DnsResolver
 from tarrafa.fetch.http_message import FetchRequest
+from tarrafa.i18n import Message
 from tarrafa.model import HostId, Status
 
 ClaimAddress = Callable[[HostId, str], Awaitable[float]]  # 0: the address is ours; else the time from which it may be
@@ -25,7 +26,7 @@ class ResolvedHost:
     proxy: str | None = None
     error: int = 0
     free_at: float = 0.0
-    why: str = ""
+    why: Message | str = ""
     unsure: bool = False  # no name server answered: perhaps this machine is offline
 
     @property

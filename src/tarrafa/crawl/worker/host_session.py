@@ -34,7 +34,8 @@ from tarrafa.crawl.worker.visit_refusal import refusal_status, takedown_or_dismi
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse, retry_after_s
 from tarrafa.fetch.robots import RobotsTxt
 from tarrafa.frontier.messages import VISITS_PER_LEASE, DiscoveredUrl, HostReport, Lease, NextVisits, VisitReport
-from tarrafa.model import BUSY, UNREACHED, HostId, Status, UrlRole, Visit
+from tarrafa.i18n import message
+from tarrafa.model import BUSY, UNREACHED, HostId, Status, UrlRole, Visit, host_trouble
 from tarrafa.parse.url import host_name
 
 WANTED_MAX = 1_024
@@ -42,6 +43,7 @@ AHEAD_S, AHEAD_MAX = 1.0, 256  # visits to have in hand: as many as the host tak
 HEAVY_BYTES = 4 << 20  # such documents are decoded and parsed a few at a time
 PARSED_LATER_BYTES_MAX = 64 << 10  # larger ones are parsed before the next request: they are not held twice
 TURN_VISITS, TURN_S_MIN = 50, 5.0  # then other hosts may take its place
+ERROR_CHARS_MAX = 200
 TURN_S = 300.0  # then robots.txt is read again
 
 
@@ -355,8 +357,7 @@ class HostSession:
             return True
         if unreached or response.status in BUSY:
             wait_s = retry_after_s(response.head, self.pacing.ended_at) if response.status in BUSY else 0.0
-            why = f"{int(response.status)} {response.error}"  # read by `model.host_trouble`
-            self.requests.back_off(wait_s, why)
+            self.requests.back_off(wait_s, host_trouble(response.status, response.error))
             return False
         self.pacing.note_success()
         return True
@@ -409,7 +410,7 @@ class HostSession:
             return conclude(visit, answered.request, response, *facts)
         except Exception as error:
             traceback.print_exc()
-            why = f"{type(error).__name__}: {error}"
+            why = message("the parser failed: {error}", error=f"{type(error).__name__}: {error}"[:ERROR_CHARS_MAX])
             return refuse_visit(visit, self.collection.name, Status.HOSTILE, answered.at, why, requested=True)
 
     async def _parse(

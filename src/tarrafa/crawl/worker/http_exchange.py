@@ -19,6 +19,7 @@ from tarrafa.fetch.http_message import (
     header_lines,
     warc_truncation,
 )
+from tarrafa.i18n import message
 from tarrafa.model import Status, UrlRole, Visit
 from tarrafa.parse.page import sniff
 from tarrafa.parse.sitemaps_feeds import SITEMAP_BYTES_MAX
@@ -111,14 +112,15 @@ def decode_response(visit: Visit, response: FetchResponse, collection: Collectio
     try:
         body = decode_body(head, response.raw_body, size_limit(collection, visit.role))
     except UndecodableBody as error:
-        return DecodedBody(None, Status.INVALID_RESPONSE, str(error))
+        return DecodedBody(None, Status.INVALID_RESPONSE, error.reason)
     except DecodedBodyTooLarge:
-        return DecodedBody(None, Status.TOO_LARGE, "unpacks to more than size_max")
+        return DecodedBody(None, Status.TOO_LARGE, message("unpacks to more than size_max"))
     kind = ""
     if visit.role == UrlRole.PAGE and not head.content_type:
         kind = next(filter(collection.wants_type, sniff(body)), "")
         if not kind:
-            return DecodedBody(None, Status.TYPE_NOT_WANTED, "no type is named, and it looks like none that is wanted")
+            reason = message("no type is named, and it looks like none that is wanted")
+            return DecodedBody(None, Status.TYPE_NOT_WANTED, reason)
     job = ParseJob(
         visit.role != UrlRole.PAGE,
         body,

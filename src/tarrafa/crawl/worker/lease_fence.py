@@ -23,6 +23,7 @@ from tarrafa.frontier.address import Address, BlockingClient, connect_blocking
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.clock_sync import CLOCK_SKEW_S_MAX, clock_skew_s
 from tarrafa.frontier.messages import REQUEST_MARGIN, FrontierCollectionState, WorkerRegistration
+from tarrafa.i18n import Message
 from tarrafa.runtime.data_dir import DataDirectory, write_atomically
 from tarrafa.runtime.process_identity import ProcessId, current_process, is_dead
 
@@ -101,7 +102,7 @@ class LeaseFence:
         terms: WorkerRegistration,
         asked_at: float,
         clock: Clock,
-        note: Callable[[], str],
+        note: Callable[[], Message | str],
         on_lost: Callable[[TarrafaError], None],
         on_drift: Callable[[float], None],
         on_states: Callable[[list[FrontierCollectionState], float], None] = lambda states, asked_at: None,

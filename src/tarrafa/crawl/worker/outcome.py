@@ -24,6 +24,7 @@ from tarrafa.fetch.http_message import (
     retry_after_s,
 )
 from tarrafa.frontier.messages import DiscoveredUrl
+from tarrafa.i18n import Message, message
 from tarrafa.model import BUSY, GONE, REDIRECTS, Listing, Outcome, Page, Status, Visit, VisitRecord
 
 SERVER_CHARS_MAX = 100  # of the Server header
@@ -42,10 +43,10 @@ class FinishedVisit:
 
 
 def refuse_visit(
-    visit: Visit, name: str, status: int, at: float, error: str = "", *, requested: bool = False
+    visit: Visit, name: str, status: int, at: float, error: Message | str = "", *, requested: bool = False
 ) -> FinishedVisit:
     """Finish a visit that had no request, or no usable response."""
-    outcome = Outcome(status, at, error=error[:200], role=visit.role, requested=requested)
+    outcome = Outcome(status, at, error=error, role=visit.role, requested=requested)
     return FinishedVisit(visit, VisitRecord(name, visit.url, visit.number, visit.depth, outcome, visit.redirects))
 
 
@@ -137,13 +138,13 @@ def discovered_urls(
 
 def _classify_page(
     visit: Visit, reading: ParseJobResult, collection: Collection, admission: Admission, memory: TrapMemory | None
-) -> tuple[Page | None, int, str]:
+) -> tuple[Page | None, int, Message | str]:
     """Decide whether the collection keeps a page, and with which status. Beyond its hosts only the language decides."""
     page, languages = reading.page, collection.scope.languages
     if reading.refusal:
         return None, Status.HOSTILE if reading.hostile else Status.INVALID_RESPONSE, reading.refusal
     if reading.listing is not None and not reading.listing.kind:
-        return None, Status.INVALID_RESPONSE, "neither a sitemap nor a feed"
+        return None, Status.INVALID_RESPONSE, message("neither a sitemap nor a feed")
     if page is None:
         return None, 200, ""
     if languages and page.language not in languages:

@@ -21,6 +21,7 @@ from tarrafa.config.sections import PolitenessConfig
 from tarrafa.crawl.worker.host_resolver import ResolvedHost
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse
 from tarrafa.frontier.messages import Lease
+from tarrafa.i18n import Message
 from tarrafa.model import Status, Visit
 from tarrafa.parse.url import name_and_port
 
@@ -41,7 +42,7 @@ class HostPacing:
     next_at: float
     failures: int = 0  # in a row
     took_s: float = 0.0  # the last request
-    trouble: str = ""  # why the host is left alone, in words
+    trouble: Message | str = ""  # why the host is left alone
 
     @classmethod
     def from_lease(cls, lease: Lease, collection: Collection) -> "HostPacing":
@@ -89,10 +90,12 @@ class HostPacing:
     def note_success(self) -> None:
         self.failures, self.trouble = 0, ""
 
-    def back_off(self, now: float, retry_after_s: float, why: str, jitter: float, failures_min: int = 1) -> None:
+    def back_off(
+        self, now: float, retry_after_s: float, why: Message | str, jitter: float, failures_min: int = 1
+    ) -> None:
         """Leave the host alone: 60 s, doubling to a day, with jitter; longer if the host asks for that. It counts as at
         least `failures_min` failures in a row."""
-        self.failures, self.trouble = max(self.failures + 1, failures_min), why.strip()
+        self.failures, self.trouble = max(self.failures + 1, failures_min), why
         backoff_s = self.politeness.backoff * 2 ** min(self.failures - 1, 20) * jitter
         self.postpone(now + min(BACKOFF_MAX_S, max(backoff_s, retry_after_s)))
 
@@ -144,7 +147,7 @@ class PoliteFetcher:
         if self._sleeper is not None:
             self._sleeper.cancel()
 
-    def back_off(self, retry_after_s: float, why: str, failures_min: int = 1) -> None:
+    def back_off(self, retry_after_s: float, why: Message | str, failures_min: int = 1) -> None:
         jitter = random.uniform(1.0, BACKOFF_JITTER_MAX)
         self.pacing.back_off(self.clock.now(), retry_after_s, why, jitter, failures_min)
         self.left = True

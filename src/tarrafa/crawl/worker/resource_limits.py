@@ -16,7 +16,7 @@ import msgspec
 
 from tarrafa.clock import boottime
 from tarrafa.crawl.worker.stats import WorkerNotices
-from tarrafa.i18n import message
+from tarrafa.i18n import Message, message
 from tarrafa.model import HostId
 from tarrafa.runtime.data_dir import DataDirectory, file_fingerprint, write_atomically
 
@@ -34,7 +34,7 @@ class ResourceLimits(msgspec.Struct, frozen=True, omit_defaults=True):
     bandwidth: int | None = None  # bytes a second
     share: float = 1.0  # of the hosts that would be visited otherwise
     paused: bool = False
-    why: str = ""  # reason of the pause, for monitoring
+    why: Message | str = ""  # reason of the pause, for monitoring
 
 
 UNLIMITED = ResourceLimits()
@@ -152,7 +152,9 @@ class OverloadControl:
             self._share = max(SHARE_MIN, self._share / 2)
             self._starved_at = now
         hosts = self.hosts_at_once()
-        self._notices.set_busy(f"this machine is too busy: visiting {hosts} hosts at once; allow fewer")
+        self._notices.set_busy(
+            message("this machine is too busy: visiting {hosts} hosts at once; allow fewer", hosts=hosts)
+        )
 
     def note_reachability(self, host: HostId, reached: bool) -> bool:
         """Note whether a host was reached; returns whether so many different hosts in a row were unreachable that this

@@ -22,7 +22,8 @@ from tarrafa.fetch.robots import ROBOTS_BYTES_MAX, RobotsTxt, forbids_everything
 from tarrafa.fetch.robots import parse as parse_robots
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.messages import CachedRobots, HostLoan, HostReport, Lease
-from tarrafa.model import BUSY, REDIRECTS, STATUS_MEANING, UNREACHED, HostId, Status
+from tarrafa.i18n import joined, message
+from tarrafa.model import BUSY, REDIRECTS, UNREACHED, HostId, Status, host_trouble, status_name
 from tarrafa.parse.url import canonical, host_id, host_key, host_name, name_and_port
 
 ROBOTS_TTL_S = 86_400.0  # RFC 9309 section 2.4: no longer than a day
@@ -116,7 +117,7 @@ class RobotsFetch:
                 pacing.postpone(now + STARVED_S)
                 return None
             if torn or forbids_everything_for_now(status):
-                why = f"robots.txt: {int(status)} {answer.tls or answer.error}"  # read by `model.host_trouble`
+                why = host_trouble(status, answer.tls or answer.error, "robots.txt")
                 if not self._overload.note_reachability(self._lease.host, status not in UNREACHED):
                     self._requests.back_off(retry_after_s(answer.head, now), why)
                 return None
@@ -170,7 +171,7 @@ class RobotsFetch:
         attempts = self._memory.count_borrow_attempt()
         if attempts > BORROW_ATTEMPTS_MAX:
             self._memory.reset_borrow_attempts()
-            return FetchResponse(Status.SYSTEM_ERROR, error=f"it is on {key}, which is never free")
+            return FetchResponse(Status.SYSTEM_ERROR, error=message("it is on {host}, which is never free", host=key))
         self._requests.pacing.postpone(max(loan.free_at, clock.now() + 2.0**attempts))
         return None
 
@@ -184,7 +185,7 @@ class RobotsFetch:
         )
         if resolved.error:
             return FetchResponse(
-                Status.SYSTEM_ERROR, error=f"{host_key(request.url)}: {STATUS_MEANING.get(resolved.error, '')}"
+                Status.SYSTEM_ERROR, error=joined([host_key(request.url), status_name(resolved.error)], ": ")
             )
         if resolved.free_at:
             return None

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from tarrafa.i18n import Message, message
 from tarrafa.model import Listing, Page
 from tarrafa.parse.documents.document import UnreadableDocument
 from tarrafa.parse.page import HTML_TYPES, PLAIN_TYPES, parse
@@ -59,7 +60,7 @@ class ParseJobResult(msgspec.Struct, frozen=True, array_like=True):
 
     page: Page | None = None
     listing: Listing | None = None
-    refusal: str = ""
+    refusal: Message | str = ""
     hostile: bool = False
 
 
@@ -69,7 +70,7 @@ class DecodedBody:
 
     job: ParseJob | None = None
     status: int = 200
-    error: str = ""
+    error: Message | str = ""
     type: str = ""  # guessed from the content, if the server does not say
 
 
@@ -82,9 +83,11 @@ def run_parse_job(job: ParseJob, *, careful: bool = False) -> ParseJobResult:
         options = (job.x_robots_tag, job.identity, job.agent)
         return ParseJobResult(page=parse(job.body, job.url, job.content_type, *options, careful=careful))
     except UnreadableDocument as error:
-        return ParseJobResult(refusal=str(error))
+        return ParseJobResult(refusal=error.message)
     except (MemoryError, RecursionError) as error:
-        return ParseJobResult(refusal=f"it asks for too much: {type(error).__name__}", hostile=True)
+        return ParseJobResult(
+            refusal=message("it asks for too much: {error}", error=type(error).__name__), hostile=True
+        )
 
 
 def is_harmless(job: ParseJob) -> bool:
@@ -172,9 +175,9 @@ class SandboxedParser:
                 return await asyncio.wait_for(self._parse_in_child(job), PARSE_TIMEOUT_S)
             except TimeoutError:  # not its own time limit: this machine may be slow
                 self._process.kill()
-                return ParseJobResult(refusal=f"it took more than {PARSE_TIMEOUT_S:.0f} s")
+                return ParseJobResult(refusal=message("it took more than {seconds:g} s", seconds=PARSE_TIMEOUT_S))
             except (asyncio.IncompleteReadError, ConnectionError, msgspec.MsgspecError):
-                reason = "it asked for too much memory or processor time"
+                reason = message("it asked for too much memory or processor time")
             except BaseException:  # cancelled in the middle: the next reply would belong to this job
                 self._process.kill()
                 raise

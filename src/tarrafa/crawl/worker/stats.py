@@ -14,6 +14,7 @@ from itertools import count
 
 from tarrafa.clock import boottime
 from tarrafa.fetch.loop_lag import LoopLag
+from tarrafa.i18n import Message, joined
 from tarrafa.model import VisitRecord
 from tarrafa.runtime.heartbeat import (
     PROCESS_HEARTBEAT_EVERY_S,
@@ -21,6 +22,7 @@ from tarrafa.runtime.heartbeat import (
     VISIT_SAMPLES_MAX,
     ProcessHeartbeat,
     VisitSample,
+    printable_reason,
     printable_text,
 )
 
@@ -64,14 +66,17 @@ class WorkerStats:
 class WorkerNotices:
     """The worker's notices for people. `paused` returns why it is paused; empty: it is not."""
 
-    def __init__(self, clock: str, link_cache_text: Callable[[], str], paused: Callable[[], str] = str) -> None:
-        self._clock, self._busy, self._link_cache_text, self._paused = clock, "", link_cache_text, paused
+    def __init__(
+        self, clock: Message | str, link_cache: Callable[[], Message | str], paused: Callable[[], Message | str] = str
+    ) -> None:
+        self._clock, self._link_cache, self._paused = clock, link_cache, paused
+        self._busy: Message | str = ""
 
-    def set_busy(self, why: str) -> None:
+    def set_busy(self, why: Message | str) -> None:
         self._busy = why
 
-    def text(self) -> str:
-        return "; ".join(filter(None, [self._paused(), self._clock, self._busy, self._link_cache_text()]))
+    def text(self) -> Message | str:
+        return joined([one for one in (self._paused(), self._clock, self._busy, self._link_cache()) if one])
 
 
 class WorkerHeartbeat:
@@ -90,7 +95,7 @@ class WorkerHeartbeat:
             hosts_max=hosts_max,
             connections=connections,
             lag_s=self.lag.lag_s(boottime() - PROCESS_HEARTBEAT_EVERY_S),
-            note=printable_text(self._notices.text()),
+            note=self._notices.text(),
             newest=newest,
             failures=failures,
             slowest=slowest,
@@ -106,5 +111,5 @@ def _sample(record: VisitRecord) -> VisitSample:
         outcome.status,
         outcome.length,
         max(0.0, outcome.elapsed_s),
-        printable_text(outcome.error),
+        printable_reason(outcome.error),
     )

@@ -133,9 +133,9 @@ class Worker:
         watching = asyncio.create_task(self._watch_collection_states())
         stopping = asyncio.create_task(self._stop.wait())
         done, _ = await asyncio.wait({leasing, committing, watching, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        for task in (leasing, committing, watching):
-            if task in done:
-                task.result()  # raises what went wrong
+        errors = [error for task in (leasing, committing, watching) if task in done and (error := task.exception())]
+        if errors:  # an unreachable frontier ends several tasks: the first error says enough
+            raise errors[0]
         leasing.cancel()
         watching.cancel()
         if self._stop.is_lease_lost:

@@ -20,6 +20,7 @@ from tarrafa.clock import boottime
 from tarrafa.errors import ConfigError, DataError, DiskFull, FrontierError, Unreachable
 from tarrafa.frontier.messages import LEASE_S
 from tarrafa.frontier.postgres.row_cache import Row, StaleRow
+from tarrafa.i18n import message
 
 ATTEMPTS_MAX = 20  # of a call that conflicts with others
 PATIENCE_S = LEASE_S  # a database unreachable for longer than a lease has cost us our hosts anyway
@@ -140,7 +141,9 @@ class DatabaseConnection:
             except Unreachable:
                 if boottime() > until:
                     said = " ".join(str(error).split())
-                    raise Unreachable(f"{self.where}: the database went away ({said})") from None
+                    raise Unreachable(
+                        message("{server}: the database went away ({error})", server=self.where, error=said)
+                    ) from None
                 time.sleep(RECONNECT_EVERY_S)
 
     @contextlib.contextmanager
@@ -150,7 +153,9 @@ class DatabaseConnection:
             yield self.connect()
         except psycopg.OperationalError as error:
             said = " ".join(str(error).split())
-            raise Unreachable(f"{self.where}: the database went away ({said})") from None
+            raise Unreachable(
+                message("{server}: the database went away ({error})", server=self.where, error=said)
+            ) from None
 
     def try_lock(self, key: int) -> bool:
         """Take an advisory lock for as long as the connection lasts; whether the connection holds it."""
@@ -171,7 +176,7 @@ def translate_errors(where: str) -> Iterator[None]:
         said = " ".join(str(error).split())
         if any(words in said for words in PERMANENT_ERRORS):
             raise ConfigError(f"{where}: {said}") from None
-        raise Unreachable(f"{where}: no database answers here ({said})") from None
+        raise Unreachable(message("{server}: no database answers here ({error})", server=where, error=said)) from None
     except pg.Error as error:
         raise DataError(f"{where}: {' '.join(str(error).split())}") from None
 

@@ -67,7 +67,7 @@ from tarrafa.frontier.postgres.sharding.postgres_shard import (
 from tarrafa.frontier.postgres.sharding.shard_map import ShardMap
 from tarrafa.frontier.postgres.sharding.shard_router import ShardRouter
 from tarrafa.frontier.store.leases import LeaseClock
-from tarrafa.i18n import Message
+from tarrafa.i18n import Message, message
 from tarrafa.model import HostId, UrlId
 from tarrafa.runtime.process_identity import ProcessId
 from tarrafa.runtime.public_suffix_list import bundled_suffix_list
@@ -268,7 +268,7 @@ class PostgresFrontier:
             for worker in workers:
                 await shard.call(_leave, worker)
 
-    async def renew(self, worker: int, note: str) -> float:
+    async def renew(self, worker: int, note: Message | str) -> float:
         """Renew on all servers; the lease lasts until the first of them stops waiting for the worker."""
         left: list[float] = []
         for shard in self._shards:
@@ -287,7 +287,11 @@ class PostgresFrontier:
                 left.append(self._renewed[key])
         rest = min(left) - boottime()
         if rest <= 0:
-            raise LeaseLost(f"worker {worker} has lost its leases: a server did not hear from it in time")
+            raise LeaseLost(
+                message(
+                    "worker {worker} has lost its leases: a server did not hear from it in time", worker=str(worker)
+                )
+            )
         return rest
 
     async def leave(self, worker: int) -> None:
@@ -359,7 +363,7 @@ class PostgresFrontier:
         shard = await self._router.shard_of(host_key)
         try:
             if len(self._shards) > 1 and (worker, shard) not in self._joined:
-                raise ShardUnreachable(f"{shard.where}: the worker has not joined here yet")
+                raise ShardUnreachable(message("{server}: the worker has not joined here yet", server=shard.where))
             loan = await shard.call(lambda server: server.leases.borrow_host(worker, collection, host, host_key))
         except ShardUnreachable:
             return HostLoan(granted=False, free_at=await self._retry_at())
@@ -378,7 +382,13 @@ class PostgresFrontier:
             return await self._first.call(lease_calls.claim_address, worker, host, address)
         shard = self._home.get(host)
         if shard is None:
-            raise LeaseLost(f"worker {worker} does not hold the host that it claims {address} for")
+            raise LeaseLost(
+                message(
+                    "worker {worker} does not hold the host that it claims {address} for",
+                    worker=str(worker),
+                    address=str(address),
+                )
+            )
         try:
             delay_s = await shard.call(lease_calls.held_delay, worker, host)
         except ShardUnreachable:
@@ -414,7 +424,12 @@ class PostgresFrontier:
         away = [shard for shard in self._shards if shard not in found]
         if not away:
             return whole
-        notes = [f"{one.where}: does not answer ({one.trouble or 'it is away'})" for one in away]
+        notes = [
+            message(
+                "{server}: does not answer ({reason})", server=one.where, reason=one.trouble or message("it is away")
+            )
+            for one in away
+        ]
         return replace(whole, notes=whole.notes + notes, whole=False)
 
     # -- plans ------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ import msgspec
 from tarrafa import errors
 from tarrafa.errors import FrontierError, TarrafaError
 from tarrafa.frontier.api import Frontier
+from tarrafa.i18n import Message
 
 FRAME_BYTES_MAX = 64 << 20
 KEEPALIVE_IDLE_S, KEEPALIVE_EVERY_S, KEEPALIVE_PROBES = 10, 5, 3
@@ -87,6 +88,7 @@ ERRORS_BY_NAME: dict[str, type[TarrafaError]] = {
 encode = msgspec.msgpack.Encoder().encode
 decode_request = msgspec.msgpack.Decoder(RpcRequest).decode
 decode_response = msgspec.msgpack.Decoder(RpcResponse).decode
+_decode_reason = msgspec.msgpack.Decoder(Message | str).decode
 
 
 def encode_frame(message: RpcRequest | RpcResponse) -> bytes:
@@ -104,14 +106,18 @@ def encode_response(number: int, result: Any, error: BaseException | None = None
     if error is None:
         return encode_frame(RpcResponse(number, "", msgspec.Raw(encode(result))))
     kind = type(error).__name__ if isinstance(error, TarrafaError) else "FrontierError"
-    return encode_frame(RpcResponse(number, kind, msgspec.Raw(encode(str(error) or type(error).__name__))))
+    return encode_frame(RpcResponse(number, kind, msgspec.Raw(encode(_reason(error)))))
+
+
+def _reason(error: BaseException) -> Message | str:
+    return (error.message if isinstance(error, TarrafaError) else str(error)) or type(error).__name__
 
 
 def decode_result(method: str, reply: RpcResponse) -> Any:
     """The result of a call; raises its error."""
     if reply.kind:
         kind = ERRORS_BY_NAME.get(reply.kind, FrontierError)
-        raise kind(msgspec.msgpack.decode(reply.result, type=str))
+        raise kind(_decode_reason(reply.result))
     return METHODS[method].result.decode(reply.result)
 
 

@@ -20,11 +20,12 @@ from tarrafa.errors import AccessRefused, FrontierError, TarrafaError, Unreachab
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.rpc import codec, handshake
 from tarrafa.frontier.rpc.codec import keep_alive, read_frame
+from tarrafa.i18n import Message, joined, message
 from tarrafa.runtime.token import Token
 
 CALL_TIMEOUT_S = 60.0
 CONNECT_TIMEOUT_S = 10.0  # handshake included
-SERVER_GONE = "the frontier server went away"
+SERVER_GONE = message("the frontier server went away")
 OnLost = Callable[[TarrafaError], None]
 
 
@@ -51,7 +52,7 @@ class RemoteFrontier(Frontier):
         try:
             return cls(*await asyncio.open_unix_connection(path), timeout_s, on_lost)
         except OSError as error:
-            raise Unreachable(f"{path}: no frontier server answers here ({error.strerror or error})") from None
+            raise Unreachable(_no_answer(str(path), error.strerror or str(error))) from None
 
     @classmethod
     async def connect_tcp(
@@ -113,7 +114,17 @@ class RemoteFrontier(Frontier):
             return await asyncio.wait_for(future, self._timeout_s)
         except TimeoutError:
             self._waiting.pop(number, None)
-            raise Unreachable(f"the frontier server did not answer {method} within {self._timeout_s:.0f} s") from None
+            raise Unreachable(
+                message(
+                    "the frontier server did not answer {method} within {seconds:.0f} s",
+                    method=method,
+                    seconds=self._timeout_s,
+                )
+            ) from None
+
+
+def _no_answer(server: str, error: str) -> Message:
+    return message("{server}: no frontier server answers here ({error})", server=server, error=error)
 
 
 def _remote_call(name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
@@ -147,14 +158,18 @@ def _where(host: str, port: int) -> str:
 def _translate_connect_error(error: BaseException, where: str) -> BaseException:
     """The error for the caller: why there is no connection."""
     if isinstance(error, TimeoutError) and not error.errno:
-        return Unreachable(f"{where}: no frontier server answered within {CONNECT_TIMEOUT_S:.0f} s")
+        return Unreachable(
+            message(
+                "{server}: no frontier server answered within {seconds:.0f} s", server=where, seconds=CONNECT_TIMEOUT_S
+            )
+        )
     if isinstance(error, ConnectionError) and not error.errno:  # a frame that our server does not send
         return AccessRefused(f"{where}: {handshake.NOT_A_FRONTIER}")
     if isinstance(error, asyncio.IncompleteReadError | EOFError):
-        return Unreachable(f"{where}: the server closed the connection before the first call")
+        return Unreachable(message("{server}: the server closed the connection before the first call", server=where))
     if isinstance(error, OSError):
         reason = os.strerror(error.errno) if error.errno is not None and error.errno > 0 else error.strerror or error
-        return Unreachable(f"{where}: no frontier server answers here ({reason})")
+        return Unreachable(_no_answer(where, str(reason)))
     return error
 
 
@@ -172,7 +187,7 @@ class SocketClient:
             connection.connect(path)
         except OSError as error:
             connection.close()
-            raise Unreachable(f"{path}: no frontier server answers here ({error.strerror or error})") from None
+            raise Unreachable(_no_answer(str(path), error.strerror or str(error))) from None
         return cls(connection)
 
     @classmethod
@@ -200,7 +215,7 @@ class SocketClient:
             self._socket.sendall(codec.encode_request(number, method, arguments))
             reply = codec.decode_response(_receive_frame(self._socket, until, codec.FRAME_BYTES_MAX))
         except (OSError, EOFError, *codec.DECODE_ERRORS) as error:
-            raise Unreachable(f"{SERVER_GONE} ({getattr(error, 'strerror', None) or error})") from None
+            raise Unreachable(joined([SERVER_GONE, getattr(error, "strerror", None) or str(error)])) from None
         if reply.number != number:  # a late answer to an earlier call
             raise Unreachable(SERVER_GONE)
         return codec.decode_result(method, reply)

@@ -19,7 +19,7 @@ from tarrafa.errors import AccessRefused
 from tarrafa.frontier.rpc.codec import DECODE_ERRORS, LENGTH_PREFIX
 from tarrafa.runtime.token import TOKEN_VARIABLE, Token
 
-PROTOCOL_VERSION = 4  # of the calls that follow; both ends must have the same
+PROTOCOL_VERSION = 5  # of the calls that follow; both ends must have the same
 MAGIC = "tarrafa-frontier"
 NONCE_BYTES = 32
 FRAME_BYTES_MAX = 512  # of one message of a handshake

@@ -31,7 +31,7 @@ from tarrafa.frontier.ordering import QueueOrder, order_of
 from tarrafa.frontier.store.counters import EVENT_KINDS, EVENTS, Bucket, Counters
 from tarrafa.frontier.store.database import FrontierDatabase
 from tarrafa.frontier.store.ready_queue import ReadyQueue
-from tarrafa.i18n import Message, message
+from tarrafa.i18n import Message, from_text, message, to_text
 from tarrafa.model import HostId, UrlId, UrlState
 from tarrafa.revisit.budget import TokenBucket
 
@@ -42,26 +42,17 @@ DELETING = "deleting"  # some of its rows are deleted already: see `CollectionDe
 IMPORTING = "importing"  # some of its hosts may still be missing: the others are not visited yet
 RATE_WINDOW_S = 10.0
 VISITING, SWEEPING, SWEPT_OUT = 0, 1, 2  # phases of a run
-MESSAGE_START = '{"text":'  # of a message in the column `reason`; other reasons are plain text
 TICK_S = 1e-6
 # After a number that was never assigned, because this frontier was made anew since, all notes are returned again.
 DELETIONS_AFTER_SQL = (
     "SELECT number, name, at FROM deleted WHERE number > ? OR (SELECT max(number) FROM deleted) < ?"
     " ORDER BY number LIMIT ?"
 )
-DELETING_REASON = "it is being deleted; `tarrafa delete` goes on if it was interrupted"
+DELETING_REASON = message("it is being deleted; `tarrafa delete` goes on if it was interrupted")
 BELOW_HOSTS = {  # the tables below a host and a collection, and the rest of their keys
     "pending": "rank, id", "due": "shelf, key, id", "page": "id", "visit": "id, number", "url": "id",
 }  # fmt: skip
 BELOW_COLLECTION = {"standing": "kept, in_links, host, id", "site": "name"}  # below a collection alone
-
-
-def reason_to_text(reason: Message | str) -> str:
-    return reason if isinstance(reason, str) else msgspec.json.encode(reason).decode()
-
-
-def reason_from_text(text: str) -> Message | str:
-    return msgspec.json.decode(text, type=Message) if text.startswith(MESSAGE_START) else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +154,7 @@ class Collections:
         )
         for fields in rows:
             number, name, state, reason, content, revision = fields[:6]
-            row = CollectionRow(number, name, state, reason_from_text(reason), content, revision, fields[10])
+            row = CollectionRow(number, name, state, from_text(reason), content, revision, fields[10])
             old = before.get(number)
             same = old is not None and old.row.config == row.config
             self._by_id[row.id] = LoadedCollection(
@@ -202,7 +193,7 @@ class Collections:
         state, reason, started = ("running", "", now) if start else ("ready", NOT_STARTED, 0.0)
         self._db.run(
             "INSERT INTO collection (id, name, state, reason, config, created, started) VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (number, wanted.name, state, reason_to_text(reason), content, now, started),
+            (number, wanted.name, state, to_text(reason), content, now, started),
         )
         row = CollectionRow(number, wanted.name, state, reason, content)
         return LoadedCollection(row, wanted, 0, run_progress=RunProgress(started), created=now)
@@ -214,16 +205,20 @@ class Collections:
         fixed, row = known.config.identity, known.row
         if fixed != wanted.identity:
             raise ConfigError(
-                f"{wanted.name}: [identity] is fixed when a collection is created "
-                f"(fold_case = {fixed.fold_case}, strip_slash = {fixed.strip_slash}); "
-                "use another name"
+                message(
+                    "{name}: [identity] is fixed when a collection is created (fold_case = {fold_case},"
+                    " strip_slash = {strip_slash}); use another name",
+                    name=str(wanted.name),
+                    fold_case=str(fixed.fold_case),
+                    strip_slash=str(fixed.strip_slash),
+                )
             )
         state, reason = ("running", "") if start else (row.state, row.reason)
         started = known.run_progress.started or (self._clock.now() if start else 0.0)
         revision = row.revision + (content != row.config)
         self._db.run(
             "UPDATE collection SET state = ?, reason = ?, config = ?, revision = ?, started = ? WHERE id = ?",
-            (state, reason_to_text(reason), content, revision, started, row.id),
+            (state, to_text(reason), content, revision, started, row.id),
         )
         row = msgspec.structs.replace(row, state=state, reason=reason, config=content, revision=revision)
         progress = dataclasses.replace(known.run_progress, started=started)
@@ -257,7 +252,9 @@ class Collections:
 
     def set_state(self, name: str, state: str, reason: Message | str) -> None:
         if state not in STATES:
-            raise FrontierError(f"no such state: {state!r} (allowed: {', '.join(STATES)})")
+            raise FrontierError(
+                message("no such state: {state!r} (allowed: {states})", state=str(state), states=str(", ".join(STATES)))
+            )
         known = self.by_name(name)
         if state == "running" or known.row.state == DELETING:
             _check_usable(known)
@@ -272,7 +269,7 @@ class Collections:
         started = known.run_progress.started or (self._clock.now() if state == "running" else 0.0)
         self._db.run(
             "UPDATE collection SET state = ?, reason = ?, started = ? WHERE id = ?",
-            (state, reason_to_text(reason), started, known.row.id),
+            (state, to_text(reason), started, known.row.id),
         )
         known.row = msgspec.structs.replace(known.row, state=state, reason=reason)
         known.run_progress = dataclasses.replace(known.run_progress, started=started)
@@ -327,16 +324,20 @@ class Collections:
         known = self.find(image.name)
         if known is not None:
             if known.row.state != IMPORTING or known.row.reason != image.reason:
-                raise FrontierError(f"a collection named {image.name!r} is here already; nothing was changed")
+                raise FrontierError(
+                    message("a collection named {name!r} is here already; nothing was changed", name=str(image.name))
+                )
             return known.row
         if self._decode(image.config).name != image.name:
-            raise FrontierError(f"the collection {image.name!r} has the configuration of another one")
+            raise FrontierError(
+                message("the collection {name!r} has the configuration of another one", name=str(image.name))
+            )
         if number is None:  # the same as in the other frontier, unless it is in use here
             number = max(self._next_number(), image.number)
         self._db.run(
             "INSERT INTO collection (id, name, state, reason, config, revision, created, price, plan,"
             " plan_end, run, started) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (number, image.name, IMPORTING, reason_to_text(image.reason), image.config, image.revision, image.created,
+            (number, image.name, IMPORTING, to_text(image.reason), image.config, image.revision, image.created,
              image.price, image.plan, image.plan_end, image.run, image.started or image.created),
         )  # fmt: skip
         for bucket, count in image.counters.items():
@@ -356,13 +357,15 @@ class Collections:
         if known is not None:
             return known
         names = ", ".join(known.row.name for known in self._by_id.values()) or "none"
-        raise FrontierError(f"no collection is named {name!r} (there are: {names})")
+        raise FrontierError(
+            message("no collection is named {name!r} (there are: {names})", name=name, names=str(names))
+        )
 
     def by_id(self, number: int) -> LoadedCollection:
         try:
             return self._by_id[number]
         except KeyError:
-            raise FrontierError(f"no collection has the number {number}") from None
+            raise FrontierError(message("no collection has the number {number}", number=str(number))) from None
 
     def all(self) -> list[LoadedCollection]:
         return list(self._by_id.values())
@@ -489,10 +492,15 @@ class Collections:
 
 def _check_usable(known: LoadedCollection) -> None:
     if known.row.state == DELETING:
-        raise FrontierError(f"{known.row.name}: is being deleted; run the same `tarrafa delete` command again")
+        raise FrontierError(
+            message("{name}: is being deleted; run the same `tarrafa delete` command again", name=str(known.row.name))
+        )
     if known.row.state == IMPORTING:
         raise FrontierError(
-            f"{known.row.name}: was not wholly imported; run the same `tarrafa import frontier` command again"
+            message(
+                "{name}: was not wholly imported; run the same `tarrafa import frontier` command again",
+                name=str(known.row.name),
+            )
         )
 
 
@@ -564,7 +572,9 @@ class CollectionDeleter:
         """From now on the collection can only be deleted. Returns whether the deletion may begin."""
         name, state = known.row.name, known.row.state
         if state == "running":
-            raise FrontierError(f"{name}: runs; stop it before it is deleted (`tarrafa stop {name}`)")
+            raise FrontierError(
+                message("{name}: runs; stop it before it is deleted (`tarrafa stop {name}`)", name=name)
+            )
         if state != DELETING:
             self._collections.write_state(known, DELETING, DELETING_REASON)
         return self.has_no_visits_out(known)
@@ -572,7 +582,7 @@ class CollectionDeleter:
     def has_no_visits_out(self, known: LoadedCollection) -> bool:
         """Whether no visit of it is handed out; none will be any more."""
         if known.row.state != DELETING:
-            raise FrontierError(f"{known.row.name}: is not being deleted")
+            raise FrontierError(message("{name}: is not being deleted", name=str(known.row.name)))
         return not self._counters.state(known.row.id, UrlState.HANDED_OUT)
 
     def record_deletion(self, known: LoadedCollection) -> bool:

@@ -25,6 +25,7 @@ from typing import Any
 import apsw
 
 from tarrafa.errors import DataError
+from tarrafa.i18n import message
 from tarrafa.model import HostId, UrlId
 from tarrafa.runtime.sqlite import restrict_to_owner
 
@@ -240,9 +241,22 @@ def check_schema(db: FrontierDatabase, path: Path) -> None:
     """Refuse a file of another version before anything is changed: a frontier can be rebuilt from the archive."""
     version = int(db.connection.pragma("user_version"))
     if version > SCHEMA_VERSION:
-        raise DataError(f"{path}: written by a newer Tarrafa (schema {version}, this one knows {SCHEMA_VERSION})")
+        raise DataError(
+            message(
+                "{path}: written by a newer Tarrafa (schema {version}, this one knows {known})",
+                path=str(path),
+                version=str(version),
+                known=str(SCHEMA_VERSION),
+            )
+        )
     if version < SCHEMA_VERSION:
         raise DataError(
-            f"{path}: written by an older Tarrafa (schema {version}, this one knows {SCHEMA_VERSION}); nothing was"
-            " changed. `tarrafa rebuild frontier` makes it again from the archive, and keeps this one aside"
+            message(
+                "{path}: written by an older Tarrafa (schema {version}, this one knows {known});"
+                " nothing was changed. `tarrafa rebuild frontier` makes it again from the archive, and keeps this one"
+                " aside",
+                path=str(path),
+                version=str(version),
+                known=str(SCHEMA_VERSION),
+            )
         )

@@ -28,12 +28,13 @@ from tarrafa.frontier.store.collections import LoadedCollection, StoreContext
 from tarrafa.frontier.store.database import NEW, OLD, OPEN
 from tarrafa.frontier.store.dispatch import VisitDispatcher
 from tarrafa.frontier.store.urls import FrontierUrls
+from tarrafa.i18n import Message, from_text, message, to_text
 from tarrafa.model import HostId, Visit
 from tarrafa.parse.url import name_and_port
 from tarrafa.runtime.process_identity import ProcessId, is_dead
 
 LEASE_VARIABLE = "TARRAFA_LEASE_S"
-NOTE_MAX = 300
+NOTE_CHARS_MAX = 2_000
 LOAN_WAIT_S = 2.0  # after so long a caller may ask again for a host that a worker holds
 MEMORY_BYTES_MAX = 64 << 10
 AHEAD_HOSTS = 20  # as many are tried for revisits ahead of their time
@@ -119,7 +120,13 @@ class HostLeases:
         if other is None:
             return None
         if other[1:] != (process.pid, process.started, process.boot, process.space):
-            raise NameTaken(f"a worker named {name!r} is at work already (process {other[1]}); use another --name")
+            raise NameTaken(
+                message(
+                    "a worker named {name!r} is at work already (process {other}); use another --name",
+                    name=name,
+                    other=str(other[1]),
+                )
+            )
         return int(other[0])
 
     def join(self, name: str, process: ProcessId, number: int | None = None) -> WorkerRegistration:
@@ -142,11 +149,13 @@ class HostLeases:
         )
         return [worker for (worker,) in rows]
 
-    def renew(self, worker: int, note: str) -> float:
+    def renew(self, worker: int, note: Message | str) -> float:
         self._check(worker)
         lease_s = self._lease_clock.lease_s
         deadline = self._lease_clock.now() + lease_s
-        self._db.run("UPDATE worker SET deadline = ?, note = ? WHERE id = ?", (deadline, note[:NOTE_MAX], worker))
+        self._db.run(
+            "UPDATE worker SET deadline = ?, note = ? WHERE id = ?", (deadline, to_text(note, NOTE_CHARS_MAX), worker)
+        )
         return lease_s
 
     def expired_workers(self) -> list[tuple[int, bool]]:
@@ -201,7 +210,9 @@ class HostLeases:
     def _check(self, worker: int) -> None:
         deadline = self._db.value("SELECT deadline FROM worker WHERE id = ?", (worker,))
         if deadline is None or deadline < self._lease_clock.now():
-            raise LeaseLost(f"worker {worker} has lost its leases: it did not renew them in time")
+            raise LeaseLost(
+                message("worker {worker} has lost its leases: it did not renew them in time", worker=str(worker))
+            )
 
     def lease(self, worker: int, wanted: int) -> list[Lease]:
         leases: list[Lease] = []
@@ -306,7 +317,9 @@ class HostLeases:
         self._check(worker)
         mine = self._db.row("SELECT worker, delay_s FROM host WHERE id = ?", (host,))
         if mine is None or mine[0] != worker:
-            raise LeaseLost(f"worker {worker} does not hold the host that it claims an address for")
+            raise LeaseLost(
+                message("worker {worker} does not hold the host that it claims an address for", worker=str(worker))
+            )
         return float(mine[1])
 
     @staticmethod
@@ -343,7 +356,14 @@ class HostLeases:
         self._db.run(
             "UPDATE host SET next_at = ?, ended_at = max(ended_at, ?), delay_s = ?, failures = ?, trouble = ?"
             " WHERE id = ?",
-            (report.next_at, report.ended_at, report.delay_s, report.failures, report.trouble[:NOTE_MAX], report.host),
+            (
+                report.next_at,
+                report.ended_at,
+                report.delay_s,
+                report.failures,
+                to_text(report.trouble, NOTE_CHARS_MAX),
+                report.host,
+            ),
         )
         if report.robots is not None:
             self.store_robots(report.host, report.robots)
@@ -398,4 +418,7 @@ class HostLeases:
     def worker_statuses(self) -> list[WorkerLeaseStatus]:
         now = self._lease_clock.now()
         rows = self._db.rows("SELECT name, pid, hosts, deadline, note FROM worker ORDER BY name")
-        return [WorkerLeaseStatus(name, pid, hosts, round(at - now, 1), note) for name, pid, hosts, at, note in rows]
+        return [
+            WorkerLeaseStatus(name, pid, hosts, round(at - now, 1), from_text(note))
+            for name, pid, hosts, at, note in rows
+        ]

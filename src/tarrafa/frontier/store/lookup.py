@@ -26,6 +26,7 @@ from tarrafa.frontier.store.collections import LoadedCollection, StoreContext
 from tarrafa.frontier.store.counters import Bucket
 from tarrafa.frontier.store.database import ALL_ROWS, UrlKey
 from tarrafa.frontier.store.urls import FrontierUrls
+from tarrafa.i18n import from_text
 from tarrafa.model import HostId, UrlId, UrlRole, UrlState
 
 HISTORY_MAX = 100  # the newest visits
@@ -101,7 +102,11 @@ class StoreLookup:
             (host, url),
         )
         urls = [self._url_facts((host, one[0], url), *one[1:]) for one in rows]
-        return UrlLookup(None if row is None else replace(HostFacts(*row), met_by=self._collection_counts(host)), urls)
+        if row is None:
+            return UrlLookup(None, urls)
+        facts = HostFacts(*row)
+        told, met_by = from_text(row[-1]), self._collection_counts(host)
+        return UrlLookup(replace(facts, trouble=told, met_by=met_by), urls)
 
     def _collection_counts(self, host: HostId) -> list[HostCollectionCounts]:
         rows = self._db.rows(
@@ -170,9 +175,13 @@ def status_facts(known: LoadedCollection, status: int, now: float, fetch: FetchR
     return UrlStatusFacts(
         status, int(looked), int(looked) < URLS_SCANNED_MAX, int(urls), int(hosts), int(waiting), int(failed),
         first, last, (int(hour), int(day), int(week)),
-        [HostUrlCount(*row) for row in fetch(TOP_HOSTS_SQL.format(**words))] if urls else [],
+        [_host_count(*row) for row in fetch(TOP_HOSTS_SQL.format(**words))] if urls else [],
         list(_samples(fetch(NEWEST_URLS_SQL.format(**words)))) if urls else [],
     )  # fmt: skip
+
+
+def _host_count(key: str, urls: int, failures: int, next_at: float, trouble: str) -> HostUrlCount:
+    return HostUrlCount(key, urls, failures, next_at, from_text(trouble))
 
 
 def _samples(rows: list[tuple[Any, ...]]) -> Iterable[UrlSample]:

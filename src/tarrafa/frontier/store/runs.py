@@ -34,8 +34,8 @@ from tarrafa.frontier.store.collections import (
 from tarrafa.frontier.store.counters import Bucket
 from tarrafa.frontier.store.database import SWEPT, SWEPT_RANK, UrlKey
 from tarrafa.frontier.store.urls import FrontierUrls, Queued
-from tarrafa.i18n import Message
-from tarrafa.model import HostId, UrlId, UrlState
+from tarrafa.i18n import Message, message
+from tarrafa.model import HostId, UrlId, UrlState, collection_state
 from tarrafa.parse.url import host_id, host_key, url_id
 
 HOSTS_PER_SWEEP = 200  # in one call, however few URLs they have
@@ -184,15 +184,24 @@ def check_can_begin_run(known: LoadedCollection) -> None:
     """Raise if the next run of a collection cannot begin."""
     name, state = known.row.name, known.row.state
     if state in (IMPORTING, DELETING):
-        raise FrontierError(f"{name}: is {state}; no run of it can begin")
+        raise FrontierError(
+            message("{name}: is {state}; no run of it can begin", name=name, state=collection_state(state))
+        )
     if state == "running":
-        raise FrontierError(f"{name}: its run {known.run} is under way; stop it before the next one begins")
+        raise FrontierError(
+            message(
+                "{name}: its run {run} is under way; stop it before the next one begins", name=name, run=str(known.run)
+            )
+        )
     if known.config.keeps_fresh:
-        raise FrontierError(f"{name}: is kept fresh page by page ([revisit]); it has no runs")
+        raise FrontierError(message("{name}: is kept fresh page by page ([revisit]); it has no runs", name=name))
     if known.order.is_breadth:
         raise FrontierError(
-            f'{name}: a collection with [strategy] order = "breadth" has no runs; use another order, or `tarrafa crawl`'
-            " again, by which each site may be chosen anew"
+            message(
+                '{name}: a collection with [strategy] order = "breadth" has no runs; use another order, or'
+                " `tarrafa crawl` again, by which each site may be chosen anew",
+                name=name,
+            )
         )
 
 

@@ -42,6 +42,7 @@ from tarrafa.frontier.store.database import FrontierDatabase, check_schema, open
 from tarrafa.frontier.store.frontier_store import FrontierStore
 from tarrafa.frontier.store.leases import LeaseClock
 from tarrafa.frontier.store.lookup import status_facts
+from tarrafa.i18n import message
 from tarrafa.model import HostId, UrlId
 from tarrafa.runtime.data_dir import DataDirectory, try_lock
 from tarrafa.runtime.sqlite import open_sqlite_readonly
@@ -97,7 +98,7 @@ class SqliteFrontier:
     ) -> None:
         lock = try_lock(path.with_name(path.name + ".lock"))
         if lock is None:
-            raise Locked(f"{path}: another process has the frontier open")
+            raise Locked(message("{path}: another process has the frontier open", path=str(path)))
         self._lock, self._path, self._on_fatal = lock, path, on_fatal
         self._data = DataDirectory(path.parent)
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
@@ -144,7 +145,11 @@ class SqliteFrontier:
                 store.db.connection.execute("ROLLBACK")
             store.counters.on_rollback()
             store.collections.reload()
-            cause = self._translate(error) if isinstance(error, apsw.Error) else DataError(f"{self._path}: {error!r}")
+            cause = (
+                self._translate(error)
+                if isinstance(error, apsw.Error)
+                else DataError(message("{path}: {error}", path=str(self._path), error=repr(error)))
+            )
             for job in jobs:
                 job.error = job.error or cause
             if self._on_fatal is not None:
@@ -169,8 +174,12 @@ class SqliteFrontier:
     def _translate(self, error: apsw.Error) -> DataError:
         if isinstance(error, apsw.FullError | apsw.IOError):
             return DiskFull(
-                f"{self._path}: the disk is full or cannot be written ({error}); "
-                "free some space and run the command again"
+                message(
+                    "{path}: the disk is full or cannot be written ({error}); free some space and run the"
+                    " command again",
+                    path=str(self._path),
+                    error=str(error),
+                )
             )
         return translate_error(self._path, error)
 
@@ -258,7 +267,7 @@ class FrontierSnapshot:
             self._connection.execute("BEGIN")
             self._store = FrontierStore(FrontierDatabase(self._connection), clock, LeaseClock())
         except apsw.Error as error:
-            raise DataError(f"{path}: {error}") from None
+            raise DataError(message("{path}: {error}", path=str(path), error=str(error))) from None
 
     def __enter__(self) -> "FrontierSnapshot":
         return self
@@ -273,7 +282,7 @@ class FrontierSnapshot:
         try:
             return self._store.transfer.export_hosts(after, limit)
         except apsw.Error as error:
-            raise DataError(f"{self._path}: {error}") from None
+            raise DataError(message("{path}: {error}", path=str(self._path), error=str(error))) from None
 
     def count_urls(self) -> dict[str, int]:
         return {one.name: one.known for one in self._store.collections.status()}
@@ -295,8 +304,11 @@ def last_clock_reading(path: Path) -> float:
 def _reader(path: Path) -> Iterator[FrontierStore]:
     if not path.exists():
         raise DataError(
-            f"{path}: is missing; of a frontier that is elsewhere ask with --frontier ADDRESS; if it was here and got"
-            " lost, `tarrafa rebuild frontier` makes it again"
+            message(
+                "{path}: is missing; of a frontier that is elsewhere ask with --frontier ADDRESS; if it"
+                " was here and got lost, `tarrafa rebuild frontier` makes it again",
+                path=str(path),
+            )
         )
     try:
         with contextlib.closing(open_sqlite_readonly(path)) as connection:
@@ -354,9 +366,11 @@ def read_statuses_by_host(path: Path, collection: str) -> list[tuple[str, int | 
 
 
 def translate_error(path: Path, error: apsw.Error) -> DataError:
-    remedy = "`tarrafa rebuild frontier` makes it again from the archive"
+    remedy = message("`tarrafa rebuild frontier` makes it again from the archive")
     if isinstance(error, apsw.CorruptError | apsw.NotADBError):
-        return DataError(f"{path}: damaged ({error}); {remedy}")
+        return DataError(
+            message("{path}: damaged ({error}); {remedy}", path=str(path), error=str(error), remedy=remedy)
+        )
     if isinstance(error, apsw.CantOpenError) and not path.exists():
-        return DataError(f"{path}: is missing; {remedy}")
-    return DataError(f"{path}: {error}")
+        return DataError(message("{path}: is missing; {remedy}", path=str(path), remedy=remedy))
+    return DataError(message("{path}: {error}", path=str(path), error=str(error)))

@@ -9,6 +9,8 @@ imported when the first document of that format is read.
 import re
 from dataclasses import dataclass, field
 
+from tarrafa.i18n import Message, joined, message
+
 BODY_BYTES_MAX = 64 << 20  # larger bodies are refused: a cut archive or PDF has lost its table of contents
 HEADINGS_MAX = 64
 HEADING_LENGTH_MAX = 256
@@ -19,8 +21,8 @@ ANCHOR_LENGTH_MAX = 256
 ANCHOR_PIECES_MAX = 64
 PROPERTY_LENGTH_MAX = 1_024  # title, language
 
-REASON_LENGTH_MAX = 120  # of an UnreadableDocument
-ENCRYPTED, DAMAGED, TOO_MUCH = "encrypted", "damaged", "too much"
+DETAIL_CHARS_MAX = 120  # of an UnreadableDocument
+ENCRYPTED, DAMAGED, TOO_MUCH = message("encrypted"), message("damaged"), message("too much")
 
 PDF_PAGES_MAX = 500
 PDF_OBJECTS_MAX = 500_000  # text, lines and pictures of all pages together
@@ -78,11 +80,11 @@ _unfit = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufff
 
 
 class UnreadableDocument(ValueError):
-    """A document that cannot be read. Its text is the reason: `encrypted`, `damaged: no %PDF- in it`."""
+    """A document that cannot be read. Its message is the reason: `encrypted`, `damaged: no PDF`."""
 
-    def __init__(self, reason: str, detail: str = "") -> None:
-        super().__init__(f"{reason}: {detail}"[:REASON_LENGTH_MAX] if detail else reason)
-        self.reason = reason
+    def __init__(self, reason: Message, detail: Message | str = "") -> None:
+        self.reason, self.message = reason, joined([one for one in (reason, detail) if one], ": ")
+        super().__init__(str(self.message))
 
 
 class LimitReached(Exception):
@@ -217,7 +219,7 @@ def _is_office_document(body: bytes) -> bool:
 def read_document(kind: str, body: bytes, room: int) -> ExtractedDocument:
     """Read a document of this kind, with at most `room` characters of text."""
     if len(body) > BODY_BYTES_MAX:
-        raise UnreadableDocument(TOO_MUCH, f"more than {BODY_BYTES_MAX >> 20} MiB")
+        raise UnreadableDocument(TOO_MUCH, message("more than {count} MiB", count=BODY_BYTES_MAX >> 20))
     document = ExtractedDocument(room)
     try:
         if kind == "pdf":
@@ -232,7 +234,7 @@ def read_document(kind: str, body: bytes, room: int) -> ExtractedDocument:
             _read_office_document(body, document)
     except LimitReached:
         if not (document.lines or document.hrefs):
-            raise UnreadableDocument(TOO_MUCH, "its limits passed before its first word") from None
+            raise UnreadableDocument(TOO_MUCH, message("its limits passed before its first word")) from None
     return document
 
 
@@ -242,7 +244,11 @@ def _read_office_document(body: bytes, document: ExtractedDocument) -> None:
     from tarrafa.parse.documents.zip_xml import ZipXmlPackage
 
     if body.startswith(_OLE):
-        raise UnreadableDocument(ENCRYPTED) if _ENCRYPTED_OLE in body else UnreadableDocument(DAMAGED, "of Office 97")
+        raise (
+            UnreadableDocument(ENCRYPTED)
+            if _ENCRYPTED_OLE in body
+            else UnreadableDocument(DAMAGED, message("of Office 97"))
+        )
     package = ZipXmlPackage(body)
     if ODF_CONTENT in package and OOXML_CONTENT_TYPES not in package:
         odf.read(package, document)

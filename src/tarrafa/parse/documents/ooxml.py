@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tarrafa.i18n import message
 from tarrafa.parse.documents import document as limits
 from tarrafa.parse.documents.document import DAMAGED, ExtractedDocument, LineBuilder, UnreadableDocument
 from tarrafa.parse.documents.zip_xml import XmlPartHandler, ZipXmlPackage, attribute_value
@@ -78,7 +79,7 @@ def read(package: ZipXmlPackage, document: ExtractedDocument) -> None:
     top = _read_relationships(package, "")
     main = next((part for part in top.parts("officeDocument") if part in package), "")
     if not main:
-        raise UnreadableDocument(DAMAGED, "no main part")
+        raise UnreadableDocument(DAMAGED, message("no main part"))
     for part in top.parts("core-properties")[:1]:
         document.title, document.language = package.properties(part)
     relations = _read_relationships(package, main)

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any
 
+from tarrafa.i18n import message
 from tarrafa.parse.documents import document as limits
 from tarrafa.parse.documents.document import DAMAGED, ENCRYPTED, ExtractedDocument, LimitReached, UnreadableDocument
 
@@ -56,7 +57,7 @@ def read(body: bytes, document: ExtractedDocument) -> None:
         left = _PdfBudget()
         pages = range(min(library.FPDF_GetPageCount(handle), limits.PDF_PAGES_MAX))
         if not sum(_read_page(library, handle, number, document, left) for number in pages):
-            raise UnreadableDocument(DAMAGED, "none of its pages can be read")
+            raise UnreadableDocument(DAMAGED, message("none of its pages can be read"))
 
 
 class _PdfBudget:
@@ -75,7 +76,10 @@ def _opened(library: Any, body: bytes) -> Iterator[Any]:
         error = library.FPDF_GetLastError()
         if error in (library.FPDF_ERR_PASSWORD, library.FPDF_ERR_SECURITY):
             raise UnreadableDocument(ENCRYPTED)
-        raise UnreadableDocument(DAMAGED, "no PDF" if b"%PDF-" not in body[:1024] else "no table of objects, no pages")
+        raise UnreadableDocument(
+            DAMAGED,
+            message("no PDF") if b"%PDF-" not in body[:1024] else message("no table of objects, no pages"),
+        )
     try:
         yield handle
     finally:

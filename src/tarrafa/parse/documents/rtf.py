@@ -10,6 +10,7 @@ import codecs
 import re
 from dataclasses import dataclass
 
+from tarrafa.i18n import message
 from tarrafa.parse.documents import document as limits
 from tarrafa.parse.documents.document import DAMAGED, ExtractedDocument, LimitReached, LineBuilder, UnreadableDocument
 
@@ -143,7 +144,7 @@ class _RtfReader(LineBuilder):
 def read(body: bytes, document: ExtractedDocument) -> None:
     """Read an RTF document into `document`."""
     if not body.lstrip()[:5].startswith(b"{\\rtf"):
-        raise UnreadableDocument(DAMAGED, "no RTF")
+        raise UnreadableDocument(DAMAGED, message("no RTF"))
     reader = _RtfReader(document)
     place = 0
     for _ in range(limits.RTF_TOKENS_MAX):

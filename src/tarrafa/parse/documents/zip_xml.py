@@ -14,8 +14,9 @@ from collections.abc import Iterator
 from typing import Protocol
 from xml.parsers import expat
 
+from tarrafa.i18n import message
 from tarrafa.parse.documents import document as limits
-from tarrafa.parse.documents.document import DAMAGED, ENCRYPTED, LimitReached, UnreadableDocument
+from tarrafa.parse.documents.document import DAMAGED, DETAIL_CHARS_MAX, ENCRYPTED, LimitReached, UnreadableDocument
 
 END_BYTES_MAX = 22 + 0xFFFF  # the end record and the longest comment behind it
 END_64_LOCATOR_BYTES = 20
@@ -95,7 +96,7 @@ class ZipXmlPackage:
                     raise LimitReached
             parser.Parse(b"", True)
         except expat.ExpatError as error:
-            raise UnreadableDocument(DAMAGED, f"{name}: {error}") from None
+            raise UnreadableDocument(DAMAGED, f"{name}: {error}"[:DETAIL_CHARS_MAX]) from None
         finally:
             self._elements_left = steps.left
 
@@ -111,7 +112,9 @@ class ZipXmlPackage:
         if flags & 1:
             raise UnreadableDocument(ENCRYPTED)
         if method not in (_STORED, _DEFLATED):
-            raise UnreadableDocument(DAMAGED, f"{name}: packed by method {method}")
+            raise UnreadableDocument(
+                DAMAGED, message("{name}: packed by method {method}", name=name[:DETAIL_CHARS_MAX], method=method)
+            )
         own = 0
         for piece in _stored(self._body, start, size) if method == _STORED else _inflated(self._body, start, size):
             own += len(piece)
@@ -196,28 +199,28 @@ def attribute_value(attributes: dict[str, str], name: str) -> str:
 def _refuse_encodings(_version: str, encoding: str | None, _standalone: int) -> None:
     """Refuse encodings that expat does not know: Python would look up a codec by a name that the document chose."""
     if encoding is not None and encoding.lower() not in _ENCODINGS:
-        raise UnreadableDocument(DAMAGED, "its XML is neither UTF-8 nor UTF-16")
+        raise UnreadableDocument(DAMAGED, message("its XML is neither UTF-8 nor UTF-16"))
 
 
 def _refuse_dtd(*_: object) -> None:
-    raise UnreadableDocument(DAMAGED, "a DTD, which no office document may have")
+    raise UnreadableDocument(DAMAGED, message("a DTD, which no office document may have"))
 
 
 def _directory(body: bytes) -> Iterator[tuple[str, tuple[int, int, int, int]]]:
     """The entries of the central directory. Bytes before the archive shift the offsets in its end record."""
     at = body.rfind(b"PK\x05\x06", max(0, len(body) - END_BYTES_MAX))
     if at < 0 or at + _end.size > len(body):
-        raise UnreadableDocument(DAMAGED, "no ZIP archive, or its end is missing")
+        raise UnreadableDocument(DAMAGED, message("no ZIP archive, or its end is missing"))
     size, start = _end.unpack_from(body, at)[5:7]
     if body.startswith(b"PK\x06\x07", max(0, at - END_64_LOCATOR_BYTES)):
         at = body.rfind(b"PK\x06\x06", 0, at)
         if at < 0 or at + _end_64.size > len(body):
-            raise UnreadableDocument(DAMAGED, "its directory is nowhere")
+            raise UnreadableDocument(DAMAGED, message("its directory is nowhere"))
         size, start = _end_64.unpack_from(body, at)[8:10]
     shift = at - size - start
     place, count = start + shift, 0
     if place < 0:
-        raise UnreadableDocument(DAMAGED, "its directory is nowhere")
+        raise UnreadableDocument(DAMAGED, message("its directory is nowhere"))
     while place + _entry.size <= at and body.startswith(b"PK\x01\x02", place):
         fields = _entry.unpack_from(body, place)
         flags, method, packed, unpacked, offset = fields[3], fields[4], fields[8], fields[9], fields[16]
@@ -255,7 +258,7 @@ def _from_zip64(extra: bytes, packed: int, unpacked: int, offset: int) -> tuple[
 def _data(body: bytes, start: int, size: int) -> tuple[int, int]:
     """The start and end of a member's bytes, after its local header."""
     if start < 0 or not body.startswith(b"PK\x03\x04", start) or start + 30 > len(body):
-        raise UnreadableDocument(DAMAGED, "a part is not where the directory says")
+        raise UnreadableDocument(DAMAGED, message("a part is not where the directory says"))
     name_length, extra_length = struct.unpack_from("<2H", body, start + 26)
     begin = start + 30 + name_length + extra_length
     return begin, min(begin + size, len(body))
@@ -278,6 +281,6 @@ def _inflated(body: bytes, start: int, size: int) -> Iterator[bytes]:
                 packed = inflater.unconsumed_tail
         yield inflater.flush()  # at most the output of the last few bits
     except zlib.error:
-        raise UnreadableDocument(DAMAGED, "a part does not unpack") from None
+        raise UnreadableDocument(DAMAGED, message("a part does not unpack")) from None
     if not inflater.eof:
-        raise UnreadableDocument(DAMAGED, "a part is cut")
+        raise UnreadableDocument(DAMAGED, message("a part is cut"))

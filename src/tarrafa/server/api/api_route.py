@@ -19,7 +19,7 @@ from msgspec import inspect
 from starlette.datastructures import QueryParams
 from starlette.responses import Response
 
-from tarrafa.i18n import ENGLISH, message
+from tarrafa.i18n import ENGLISH, Message, message
 from tarrafa.server.auth.required_role import AccessLevel, GuardedRoute
 from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest
 from tarrafa.server.error_status import API_PATH, RequestRefused
@@ -44,7 +44,7 @@ class ApiRoute:
 
     method: str
     path: str
-    summary: str
+    summary: Message
     need: AccessLevel
     handler: Callable[..., Awaitable[object]]
     action: str = ""
@@ -80,7 +80,7 @@ class DocumentedRoute:
     """
 
     path: str
-    summary: str
+    summary: Message
     query: type[msgspec.Struct] | None = None
     answer: Any = None
     media_type: str = "application/json"
@@ -151,7 +151,7 @@ def read_query(given: QueryParams, kind: type[msgspec.Struct] | None) -> Any:
                 400,
                 message(
                     "Invalid parameter: {error}.",
-                    error=f"longer than {PARAM_CHARS_MAX:,} characters - at `$.{name}`",
+                    error=f"{len(value):,} characters, at most {PARAM_CHARS_MAX:,} are read - at `$.{name}`",
                 ),
             )
     if kind is None:

@@ -24,6 +24,7 @@ from tarrafa.coordinator.monitoring.snapshot import CollectionSnapshot
 from tarrafa.coordinator.schedule.run_scheduler import UPCOMING_MAX, deadline_of
 from tarrafa.coordinator.store import CollectionRun, CollectionSample
 from tarrafa.errors import ConfigError
+from tarrafa.i18n import Message, message
 from tarrafa.server.api.api_route import ApiRoute
 from tarrafa.server.auth.required_role import AccessLevel
 from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest
@@ -33,7 +34,7 @@ DEFAULT_SPAN_S = 900.0
 TOML = "application/toml"
 COLLECTION_PATH = "/collections/{name}"
 
-Timestamp = Annotated[float, Meta(ge=0, le=1e11, description="seconds since 1970")]
+Timestamp = Annotated[float, Meta(ge=0, le=1e11, description=str(message("seconds since 1970")))]
 
 
 class DefinitionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -61,8 +62,8 @@ class CollectionsResponse(msgspec.Struct, frozen=True):
     """All collections. `trouble`: why the numbers are not current."""
 
     at: float
-    trouble: str
-    notes: list[str]
+    trouble: Message | str
+    notes: list[Message | str]
     collections: list[CollectionSnapshot]
 
 
@@ -104,7 +105,7 @@ class SamplesParams(msgspec.Struct, frozen=True):
 class UpcomingRunsParams(msgspec.Struct, frozen=True):
     """The number of runs."""
 
-    n: Annotated[int, Meta(ge=1, le=UPCOMING_MAX, description="how many")] = 10
+    n: Annotated[int, Meta(ge=1, le=UPCOMING_MAX, description=str(message("how many")))] = 10
 
 
 class UpcomingRuns(msgspec.Struct, frozen=True):
@@ -129,22 +130,37 @@ class CollectionRoutes:
             DEFINITION_BYTES_MAX,
         )
         return [
-            ApiRoute("GET", "/collections", "All collections", view, self.list_collections),
+            ApiRoute("GET", "/collections", message("All collections"), view, self.list_collections),
             ApiRoute(
-                "POST", "/collections", "Create a collection", admin, self.create, create, 201, body_bytes_max=most
+                "POST",
+                "/collections",
+                message("Create a collection"),
+                admin,
+                self.create,
+                create,
+                201,
+                body_bytes_max=most,
             ),
-            ApiRoute("GET", at, "A collection, and what the workers see of it", view, self.get_collection),
-            ApiRoute("DELETE", at, "Delete a collection", admin, self.delete, act),
-            ApiRoute("GET", f"{at}/config", "The configuration of a collection", view, self.config),
-            ApiRoute("GET", f"{at}/config.toml", "The configuration as a TOML file", view, self.toml, text=TOML),
+            ApiRoute("GET", at, message("A collection, and what the workers see of it"), view, self.get_collection),
+            ApiRoute("DELETE", at, message("Delete a collection"), admin, self.delete, act),
+            ApiRoute("GET", f"{at}/config", message("The configuration of a collection"), view, self.config),
             ApiRoute(
-                "PUT", f"{at}/config", "Edit a collection, running or not", admin, self.edit, edit, body_bytes_max=most
+                "GET", f"{at}/config.toml", message("The configuration as a TOML file"), view, self.toml, text=TOML
             ),
-            ApiRoute("POST", f"{at}/actions", "Start, pause, resume, stop, …", admin, self.act, act),
-            ApiRoute("GET", f"{at}/samples", "Its time series", view, self.samples),
-            ApiRoute("GET", f"{at}/runs", "Its runs, the newest first", view, self.runs),
-            ApiRoute("GET", f"{at}/versions", "Its versions, and their changes", view, self.versions),
-            ApiRoute("GET", f"{at}/upcoming", "Start times of its next runs", view, self.upcoming),
+            ApiRoute(
+                "PUT",
+                f"{at}/config",
+                message("Edit a collection, running or not"),
+                admin,
+                self.edit,
+                edit,
+                body_bytes_max=most,
+            ),
+            ApiRoute("POST", f"{at}/actions", message("Start, pause, resume, stop, …"), admin, self.act, act),
+            ApiRoute("GET", f"{at}/samples", message("Its time series"), view, self.samples),
+            ApiRoute("GET", f"{at}/runs", message("Its runs, the newest first"), view, self.runs),
+            ApiRoute("GET", f"{at}/versions", message("Its versions, and their changes"), view, self.versions),
+            ApiRoute("GET", f"{at}/upcoming", message("Start times of its next runs"), view, self.upcoming),
         ]
 
     async def list_collections(self, request: ConsoleRequest) -> CollectionsResponse:

@@ -14,6 +14,7 @@ from tarrafa.coordinator.definitions import draft, presets
 from tarrafa.coordinator.definitions.presets import PresetRequest
 from tarrafa.coordinator.dry_run.crawl_estimate import CrawlEstimate
 from tarrafa.coordinator.dry_run.dry_run import URLS_MAX, DryRun, ScopeCheckResponse
+from tarrafa.i18n import message
 from tarrafa.parse.url import INPUT_LENGTH_MAX
 from tarrafa.server.api.api_route import ApiRoute
 from tarrafa.server.api.collection_routes import COLLECTION_PATH, DEFINITION_BYTES_MAX, DefinitionRequest
@@ -74,23 +75,23 @@ class DryRunRoutes:
             ApiRoute(
                 "POST",
                 f"{at}/judge",
-                "Check which URLs are in scope, and by which rule",
+                message("Check which URLs are in scope, and by which rule"),
                 view,
                 self.check_scope,
                 **urls,
             ),
-            ApiRoute("GET", f"{at}/estimate", "Estimate of pages, requests and time", view, self.estimate),
+            ApiRoute("GET", f"{at}/estimate", message("Estimate of pages, requests and time"), view, self.estimate),
             ApiRoute(
                 "POST",
                 "/judge",
-                "Check which URLs a draft has in scope",
+                message("Check which URLs a draft has in scope"),
                 view,
                 self.check_draft_scope,
                 **draft,
             ),
-            ApiRoute("POST", "/estimate", "Estimate for a draft", view, self.estimate_draft, **draft),
-            ApiRoute("GET", "/presets", "Presets", view, self.presets),
-            ApiRoute("POST", "/presets/{preset}", "A preset with values", view, self.make_preset, **preset),
+            ApiRoute("POST", "/estimate", message("Estimate for a draft"), view, self.estimate_draft, **draft),
+            ApiRoute("GET", "/presets", message("Presets"), view, self.presets),
+            ApiRoute("POST", "/presets/{preset}", message("A preset with values"), view, self.make_preset, **preset),
         ]
 
     async def check_scope(self, request: ConsoleRequest, body: ScopeCheckRequest) -> ScopeCheckResponse:

@@ -17,6 +17,7 @@ from tarrafa.coordinator.node.coordinator_node import CoordinatorNode
 from tarrafa.coordinator.node.messages import ROLES, WORKERS_MAX, NodeOrders
 from tarrafa.coordinator.node.orders import BANDWIDTH_MAX, BANDWIDTH_MIN, CPU_MIN, HOSTS_MAX
 from tarrafa.crawl.explain.explain import Explanation, explain
+from tarrafa.i18n import message
 from tarrafa.parse.url import host_key
 from tarrafa.server.api.api_route import PARAM_CHARS_MAX, ApiRoute
 from tarrafa.server.auth.required_role import AccessLevel
@@ -72,15 +73,27 @@ class NodeHostRoutes:
         view, admin, at = AccessLevel.VIEWER, AccessLevel.ADMIN, NODE_PATH
         act = "act on a host"
         return [
-            ApiRoute("GET", "/nodes", "All nodes", view, self.list_nodes),
-            ApiRoute("GET", at, "A node, with its latest log lines", view, self.get_node),
-            ApiRoute("DELETE", at, "Forget a node that will not come back", admin, self.forget_node, "forget a node"),
+            ApiRoute("GET", "/nodes", message("All nodes"), view, self.list_nodes),
+            ApiRoute("GET", at, message("A node, with its latest log lines"), view, self.get_node),
             ApiRoute(
-                "PUT", f"{at}/orders", "Limits and roles of a node", admin, self.set_node_settings, "order a node"
+                "DELETE", at, message("Forget a node that will not come back"), admin, self.forget_node, "forget a node"
             ),
-            ApiRoute("GET", "/look", "Explain a URL", view, self.look_up_url),
             ApiRoute(
-                "POST", "/hosts/actions", "Retry, block, slow down or forget a host", admin, self.act_on_host, act
+                "PUT",
+                f"{at}/orders",
+                message("Limits and roles of a node"),
+                admin,
+                self.set_node_settings,
+                "order a node",
+            ),
+            ApiRoute("GET", "/look", message("Explain a URL"), view, self.look_up_url),
+            ApiRoute(
+                "POST",
+                "/hosts/actions",
+                message("Retry, block, slow down or forget a host"),
+                admin,
+                self.act_on_host,
+                act,
             ),
         ]
 

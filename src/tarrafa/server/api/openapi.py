@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from tarrafa import __version__
+from tarrafa.i18n import message
 from tarrafa.server.api.api_route import API_BASE, PARAM_CHARS_MAX, ApiRegistry, ApiRoute, DocumentedRoute
 from tarrafa.server.api.problem_details import MEDIA_TYPE, Problem
 from tarrafa.server.auth.required_role import AccessLevel
@@ -22,17 +23,17 @@ Json = dict[str, Any]
 
 _params = re.compile(r"\{([a-z_]+)(?::[a-z]+)?\}")
 STATUS_DESCRIPTIONS = {
-    400: "The request is invalid; `detail` says what is wrong.",
-    401: "A token or a session is needed.",
-    403: "The user may not do this, or a page of another site sent the request.",
-    404: "Not found.",
-    408: "The body was not received in time.",
-    413: "The body is too large.",
-    415: "The body is not JSON.",
-    429: "Too many requests from this address; `Retry-After` says when to try again.",
-    503: "Not available now; try again later.",
+    400: message("The request is invalid; `detail` says what is wrong."),
+    401: message("A token or a session is needed."),
+    403: message("The user may not do this, or a page of another site sent the request."),
+    404: message("Not found."),
+    408: message("The body was not received in time."),
+    413: message("The body is too large."),
+    415: message("The body is not JSON."),
+    429: message("Too many requests from this address; `Retry-After` says when to try again."),
+    503: message("Not available now; try again later."),
 }
-LOCAL_DESCRIPTIONS = {403: "Only local requests may read this."}
+LOCAL_DESCRIPTIONS = {403: message("Only local requests may read this.")}
 
 
 class Error(msgspec.Struct, frozen=True):
@@ -98,7 +99,7 @@ def _operation(route: ApiRoute, schema_of: dict[object, Json], components: Json)
     unsafe = route.method not in ("GET", "HEAD")
     codes = [400, 404, 429, 503]
     operation: Json = {
-        "summary": route.summary,
+        "summary": str(route.summary),
         "operationId": _operation_id(route.method, route.path),
         "tags": [API_BASE],
         "parameters": [*_path(route.path), *_query(route.query, components)],
@@ -115,33 +116,33 @@ def _operation(route: ApiRoute, schema_of: dict[object, Json], components: Json)
         operation["security"] = [{"token": []}, {"session": [], "form": []} if unsafe else {"session": []}]
     if route.text:
         content = {route.text: {"schema": {"type": "string"}}}
-        operation["responses"][str(route.code)] = {"description": route.summary, "content": content}
+        operation["responses"][str(route.code)] = {"description": str(route.summary), "content": content}
     elif route.answer is None:
         operation["responses"]["204"] = {"description": "Done."}
     else:
         content = {"application/json": {"schema": schema_of[_schema_key(route.answer)]}}
-        operation["responses"][str(route.code)] = {"description": route.summary, "content": content}
+        operation["responses"][str(route.code)] = {"description": str(route.summary), "content": content}
     reference = {MEDIA_TYPE: {"schema": {"$ref": REFERENCE.format(name="Problem")}}}
     for code in sorted(set(codes)):
-        operation["responses"][str(code)] = {"description": STATUS_DESCRIPTIONS[code], "content": reference}
+        operation["responses"][str(code)] = {"description": str(STATUS_DESCRIPTIONS[code]), "content": reference}
     return operation
 
 
 def _documented(one: DocumentedRoute, schema_of: dict[object, Json], components: Json) -> Json:
     schemas = [schema_of[_schema_key(kind)] for kind in _response_types(one.answer)] or [{"type": "string"}]
     schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
-    responses: Json = {"200": {"description": one.summary, "content": {one.media_type: {"schema": schema}}}}
+    responses: Json = {"200": {"description": str(one.summary), "content": {one.media_type: {"schema": schema}}}}
     problem = {MEDIA_TYPE: {"schema": {"$ref": REFERENCE.format(name="Problem")}}}
     error = {"application/json": {"schema": {"$ref": REFERENCE.format(name="Error")}}}
     for code in one.codes:
         content = error if one.need is AccessLevel.OPEN else problem
         responses[str(code)] = {
-            "description": LOCAL_DESCRIPTIONS.get(code, STATUS_DESCRIPTIONS[code]),
+            "description": str(LOCAL_DESCRIPTIONS.get(code, STATUS_DESCRIPTIONS[code])),
             "content": content,
         }
-    responses["429"] = {"description": STATUS_DESCRIPTIONS[429], "content": problem}
+    responses["429"] = {"description": str(STATUS_DESCRIPTIONS[429]), "content": problem}
     operation: Json = {
-        "summary": one.summary,
+        "summary": str(one.summary),
         "operationId": _operation_id("get", one.path),
         "tags": ["search"],
         "parameters": _query(one.query, components),
@@ -150,7 +151,7 @@ def _documented(one: DocumentedRoute, schema_of: dict[object, Json], components:
     }
     if one.need is not AccessLevel.OPEN:
         for code in (401, 403):
-            responses[str(code)] = {"description": STATUS_DESCRIPTIONS[code], "content": problem}
+            responses[str(code)] = {"description": str(STATUS_DESCRIPTIONS[code]), "content": problem}
         operation["security"] = [{"token": []}, {"session": []}]
     return operation
 

@@ -13,6 +13,7 @@ from argon2 import PasswordHasher
 from argon2.exceptions import Argon2Error, InvalidHashError
 
 from tarrafa.errors import Busy, ConfigError
+from tarrafa.i18n import message
 
 CHARACTERS_MIN, CHARACTERS_MAX = 10, 1_000
 VERIFICATIONS_MAX = 2
@@ -28,7 +29,14 @@ def check_password(password: str) -> str:
     """A valid new password, normalized."""
     password = normalize_password(password)
     if not CHARACTERS_MIN <= len(password) <= CHARACTERS_MAX:
-        raise ConfigError(f"a password has {CHARACTERS_MIN} to {CHARACTERS_MAX:,} characters, not {len(password):,}")
+        raise ConfigError(
+            message(
+                "a password has {least} to {most} characters, not {count}",
+                least=CHARACTERS_MIN,
+                most=CHARACTERS_MAX,
+                count=len(password),
+            )
+        )
     return password
 
 
@@ -60,7 +68,7 @@ class PasswordVerifier:
 
     async def verify(self, password: str, kept: str | None) -> bool:
         if self._waiting >= WAITING_MAX:
-            raise Busy("too many people sign in at once; try again in a few seconds")
+            raise Busy(message("too many people sign in at once; try again in a few seconds"))
         self._waiting += 1
         try:
             async with self._turns:

@@ -7,15 +7,16 @@ render (`live_updates`); each is also available as JSON; viewers see no buttons.
 from typing import Any
 
 import msgspec
-from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from tarrafa.coordinator.coordinator import Coordinator
 from tarrafa.coordinator.monitoring.snapshot import CollectionSnapshot, SystemSnapshot
 from tarrafa.coordinator.states import ACTIONS
+from tarrafa.i18n import message
 from tarrafa.server.auth.required_role import AccessLevel, GuardedRoute
 from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest
 from tarrafa.server.console.live_updates import LiveUpdates
+from tarrafa.server.error_status import RequestRefused
 
 CHART_SPANS_S = {"15m": 900.0, "3h": 10_800.0, "1d": 86_400.0, "30d": 2_592_000.0, "all": 1e12}
 LIVE_PARTS = {"numbers": "collection_numbers_part", "acts": "collection_actions_part", "seen": "collection_visits_part"}
@@ -90,7 +91,7 @@ class CollectionPages:
         request.audit_note(name, action if action in ACTIONS else "")
         self._found(request)
         if action not in ACTIONS:
-            raise HTTPException(400, "there is no such action")
+            raise RequestRefused(400, message("there is no such action"))
         await self._coordinator.actions.act(name, action, request.principal.name)
         return request.redirect("/console" if action == "delete" else f"/console/c/{name}")
 

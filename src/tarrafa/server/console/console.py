@@ -25,7 +25,7 @@ from starlette.routing import BaseRoute, Mount
 
 from tarrafa.coordinator.audit import LINES_PER_PAGE, LINES_PER_PAGE_MAX, AuditPage
 from tarrafa.errors import Busy
-from tarrafa.i18n import ENGLISH
+from tarrafa.i18n import ENGLISH, message
 from tarrafa.server.api.api_route import ApiRegistry, ApiRoute
 from tarrafa.server.api.openapi import openapi_document, schema_summary
 from tarrafa.server.api.problem_details import problem_response
@@ -62,10 +62,12 @@ class CurrentUser(msgspec.Struct, frozen=True):
 class AuditParams(msgspec.Struct, frozen=True):
     """The requested lines of the audit log."""
 
-    before: Annotated[int, Meta(ge=0, le=1 << 53, description="only lines with a smaller number; 0: the latest")] = 0
-    n: Annotated[int, Meta(ge=1, le=LINES_PER_PAGE_MAX, description="how many")] = LINES_PER_PAGE
-    who: Annotated[str, Meta(max_length=100, description="only of this one")] = ""
-    subject: Annotated[str, Meta(max_length=500, description="only about this")] = ""
+    before: Annotated[
+        int, Meta(ge=0, le=1 << 53, description=str(message("only lines with a smaller number; 0: the latest")))
+    ] = 0
+    n: Annotated[int, Meta(ge=1, le=LINES_PER_PAGE_MAX, description=str(message("how many")))] = LINES_PER_PAGE
+    who: Annotated[str, Meta(max_length=100, description=str(message("only of this one")))] = ""
+    subject: Annotated[str, Meta(max_length=500, description=str(message("only about this")))] = ""
 
 
 class Console:
@@ -89,8 +91,8 @@ class Console:
             GuardedRoute("GET", f"{audit}.json", admin, self._audit_json),
         ]
         self.api.routes += [
-            ApiRoute("GET", "/me", "The authenticated user", viewer, self._current_user),
-            ApiRoute("GET", "/audit", "The audit log", admin, self._audit),
+            ApiRoute("GET", "/me", message("The authenticated user"), viewer, self._current_user),
+            ApiRoute("GET", "/audit", message("The audit log"), admin, self._audit),
         ]
 
     def add(self, *routes: GuardedRoute) -> None:

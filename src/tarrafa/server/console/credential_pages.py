@@ -9,7 +9,6 @@ from typing import Annotated, Any, get_args
 
 import msgspec
 from msgspec import Meta
-from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from tarrafa import credentials
@@ -21,6 +20,7 @@ from tarrafa.server.api.api_route import ApiRoute
 from tarrafa.server.api.collection_routes import COLLECTION_PATH
 from tarrafa.server.auth.required_role import AccessLevel, GuardedRoute
 from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest
+from tarrafa.server.error_status import RequestRefused
 from tarrafa.server.page_responses import json_response
 
 KINDS: tuple[CredentialKind, ...] = get_args(CredentialKind)
@@ -52,9 +52,9 @@ class CredentialPages:
         admin, at, action = AccessLevel.ADMIN, f"{COLLECTION_PATH}/secrets", "change a secret"
         add, remove = self.add_credential, self.remove_credential
         return [
-            ApiRoute("GET", at, "Credentials for sites, without their secrets", admin, self.list_credentials),
-            ApiRoute("POST", at, "Add or replace a credential", admin, add, action, 201),
-            ApiRoute("DELETE", at, "Remove a credential", admin, remove, action),
+            ApiRoute("GET", at, message("Credentials for sites, without their secrets"), admin, self.list_credentials),
+            ApiRoute("POST", at, message("Add or replace a credential"), admin, add, action, 201),
+            ApiRoute("DELETE", at, message("Remove a credential"), admin, remove, action),
         ]
 
     async def list_credentials(self, request: ConsoleRequest) -> list[RedactedCredential]:
@@ -84,7 +84,7 @@ class CredentialPages:
         kind = next((one for one in KINDS if one == form.get("kind")), None)
         request.audit_note(name, f"{form.get('action')} {kind or ''} for {' '.join(hosts)}"[:300])
         if kind is None:
-            raise HTTPException(400, "there is no such kind of secret")
+            raise RequestRefused(400, message("there is no such kind of secret"))
         try:
             if form.get("action") == "remove":
                 for host in hosts:

@@ -6,7 +6,6 @@ An HTTP status without help of its own has that of its class (2xx, 3xx, 4xx, 5xx
 from typing import Literal, NamedTuple
 
 import msgspec
-from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from tarrafa.coordinator.failures import FailureDetail, Failures, RetryResponse
@@ -15,6 +14,7 @@ from tarrafa.model import Status
 from tarrafa.server.api.api_route import ApiRoute
 from tarrafa.server.auth.required_role import AccessLevel, GuardedRoute
 from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest
+from tarrafa.server.error_status import RequestRefused
 from tarrafa.server.search.params import address
 
 PAGE_PATH, API_ROUTE = "/console/c/{name}/status/{status}", "/collections/{name}/statuses/{status}"
@@ -44,8 +44,10 @@ class FailedUrlPages:
     def api_routes(self) -> list[ApiRoute]:
         view, admin, at = AccessLevel.VIEWER, AccessLevel.ADMIN, API_ROUTE
         return [
-            ApiRoute("GET", at, "URLs with one status", view, self.get_status),
-            ApiRoute("POST", f"{at}/actions", "Retry all URLs with one status", admin, self.retry, AUDIT_ACTION),
+            ApiRoute("GET", at, message("URLs with one status"), view, self.get_status),
+            ApiRoute(
+                "POST", f"{at}/actions", message("Retry all URLs with one status"), admin, self.retry, AUDIT_ACTION
+            ),
         ]
 
     async def page(self, request: ConsoleRequest) -> Response:
@@ -64,7 +66,7 @@ class FailedUrlPages:
 
     async def retry_from_form(self, request: ConsoleRequest) -> Response:
         if request.form.get("action") != "retry":
-            raise HTTPException(400, "there is no such action")
+            raise RequestRefused(400, message("there is no such action"))
         done = await self._retry_all(request)
         here = f"/console/c/{request.param('name')}/status/{request.param('status')}"  # both exist
         return request.redirect(address(here, retried=str(done.urls), more="1" if done.more else ""))

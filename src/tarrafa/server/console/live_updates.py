@@ -11,12 +11,13 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import msgspec
-from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 
 from tarrafa.coordinator.monitoring.snapshot import SystemSnapshot
 from tarrafa.errors import NotFound
+from tarrafa.i18n import message
 from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest
+from tarrafa.server.error_status import RequestRefused
 
 EVERY_S = 1.0
 STREAM_S_MAX = 300.0
@@ -45,7 +46,9 @@ class LiveUpdates:
         self, request: ConsoleRequest, parts: PageParts, more: Callable[[SystemSnapshot], dict[str, Any]] | None = None
     ) -> Response:
         if self._count >= STREAMS_MAX:
-            raise HTTPException(503, "too many live pages are open; load the page again for the current state")
+            raise RequestRefused(
+                503, message("too many live pages are open; load the page again for the current state")
+            )
 
         def news() -> bytes:
             snapshot = self._snapshot()

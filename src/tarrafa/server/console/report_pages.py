@@ -15,7 +15,7 @@ from starlette.responses import FileResponse, Response
 
 from tarrafa.coordinator.coordinator import Coordinator
 from tarrafa.coordinator.node.search_peers import PeerAddress, peer_addresses
-from tarrafa.i18n import translator
+from tarrafa.i18n import Message, message, translator
 from tarrafa.report import writers
 from tarrafa.report.distributed.part_requests import RemoteNodes, ReportNode, find_participants
 from tarrafa.report.report_store import ReportStore
@@ -52,7 +52,7 @@ class ReportProgressView(msgspec.Struct, frozen=True):
     """A report in progress: the share of the archives that is read; or why it failed."""
 
     share: float
-    trouble: str
+    trouble: Message | str
 
 
 class ReportListResponse(msgspec.Struct, frozen=True):
@@ -82,11 +82,17 @@ class ReportPages:
     def api_routes(self) -> list[ApiRoute]:
         view, admin, at = AccessLevel.VIEWER, AccessLevel.ADMIN, COLLECTION_PATH
         return [
-            ApiRoute("GET", f"{at}/reports", "Its reports", view, self.list_reports),
+            ApiRoute("GET", f"{at}/reports", message("Its reports"), view, self.list_reports),
             ApiRoute(
-                "POST", f"{at}/reports", "Make a report; one at a time", admin, self.make_report, "make a report", 202
+                "POST",
+                f"{at}/reports",
+                message("Make a report; one at a time"),
+                admin,
+                self.make_report,
+                "make a report",
+                202,
             ),
-            ApiRoute("GET", f"{at}/report", "A report that was made", view, self.get_report),
+            ApiRoute("GET", f"{at}/report", message("A report that was made"), view, self.get_report),
         ]
 
     async def style(self, request: ConsoleRequest) -> Response:

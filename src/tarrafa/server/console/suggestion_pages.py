@@ -21,10 +21,12 @@ from tarrafa.coordinator.definitions import collection_edits
 from tarrafa.coordinator.definitions.draft import InvalidDraft
 from tarrafa.coordinator.suggestions import LISTED_MAX, WAITING_MAX, Suggestions, SuggestionsResponse
 from tarrafa.errors import Busy, ConfigError
+from tarrafa.i18n import message
 from tarrafa.parse.url import URL_LENGTH_MAX
 from tarrafa.server.api.api_route import ApiRoute
 from tarrafa.server.auth.required_role import AccessLevel, GuardedRoute
 from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest
+from tarrafa.server.error_status import RequestRefused
 from tarrafa.server.page_responses import json_response
 from tarrafa.server.rate_limit import TokenBuckets
 from tarrafa.server.search.params import integer_param
@@ -43,8 +45,8 @@ DecisionVerb = Literal["accept", "reject"]
 class SuggestionsParams(msgspec.Struct, frozen=True):
     """The page of the waiting suggestions."""
 
-    offset: Annotated[int, Meta(ge=0, le=WAITING_MAX, description="how many to skip")] = 0
-    n: Annotated[int, Meta(ge=1, le=LISTED_MAX, description="how many")] = LISTED_MAX
+    offset: Annotated[int, Meta(ge=0, le=WAITING_MAX, description=str(message("how many to skip")))] = 0
+    n: Annotated[int, Meta(ge=1, le=LISTED_MAX, description=str(message("how many")))] = LISTED_MAX
 
 
 class SuggestionsSwitch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -89,10 +91,10 @@ class SuggestionPages:
 
     def api_routes(self) -> list[ApiRoute]:
         admin, at = AccessLevel.ADMIN, "/suggestions"
-        decide, decided = "Accept suggestions or reject them", f"{at}/decisions"
+        decide, decided = message("Accept suggestions or reject them"), f"{at}/decisions"
         return [
-            ApiRoute("GET", at, "Suggested sites", admin, self.list_suggestions),
-            ApiRoute("PUT", at, "Enable or disable suggestions", admin, self.switch_by_api, SWITCH_ACTION),
+            ApiRoute("GET", at, message("Suggested sites"), admin, self.list_suggestions),
+            ApiRoute("PUT", at, message("Enable or disable suggestions"), admin, self.switch_by_api, SWITCH_ACTION),
             ApiRoute("POST", decided, decide, admin, self.decide_by_api, AUDIT_ACTION),
         ]
 
@@ -167,7 +169,7 @@ class SuggestionPages:
         urls, verb, name = form.all("url")[:LISTED_MAX], form.get("decision"), form.get("collection")
         decision: DecisionVerb | None = next((one for one in ("accept", "reject") if one == verb), None)
         if decision is None:
-            raise HTTPException(400, "there is no such decision")
+            raise RequestRefused(400, message("there is no such decision"))
         try:
             await self._decide(request, urls, decision, name)
         except InvalidDraft as error:

@@ -8,17 +8,17 @@ the page shows what is lost; afterwards, who did it and when.
 import asyncio
 from typing import Any
 
-from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from tarrafa.coordinator.actions import HOST_ACTIONS, last_forgotten, parse_url_or_host
 from tarrafa.coordinator.node.coordinator_node import CoordinatorNode
 from tarrafa.crawl.explain.explain import Explanation, explain
 from tarrafa.errors import ConfigError
-from tarrafa.i18n import ENGLISH, Translator
+from tarrafa.i18n import ENGLISH, Translator, message
 from tarrafa.parse.url import host_key
 from tarrafa.server.auth.required_role import AccessLevel, GuardedRoute
 from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest
+from tarrafa.server.error_status import RequestRefused
 from tarrafa.server.search.params import address
 
 LOOKUP_PATH = "/console/look"
@@ -76,7 +76,7 @@ class UrlLookupPages:
         url, action, name = parse_url_or_host(form.get("url")), form.get("action"), form.get("collection")
         asked = next((one for one in HOST_ACTIONS if one == action), None)
         if asked is None:
-            raise HTTPException(400, "there is no such action")
+            raise RequestRefused(400, message("there is no such action"))
         request.audit_note(host_key(url), f"{asked} in {name}" if name else asked)
         await self._coordinator.actions.act_on_host(url, asked, request.principal.name, name, form.get("delay"))
         return request.redirect(address(LOOKUP_PATH, url=url, done="1"))

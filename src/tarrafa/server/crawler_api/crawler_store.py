@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from tarrafa.errors import Locked
+from tarrafa.i18n import message
 from tarrafa.model import HostId, Link, UrlId
 from tarrafa.runtime.data_dir import try_lock
 from tarrafa.runtime.sqlite import SqliteFile
@@ -102,7 +103,7 @@ class CrawlerStore:
         self._lock, self._turn = lock, threading.Lock()
         self._recorded = 0  # visits since the last trim
         try:
-            file = SqliteFile(path, FORMAT, "delete the file, and crawlers join again: nothing else is lost")
+            file = SqliteFile(path, FORMAT, message("delete the file, and crawlers join again: nothing else is lost"))
             self._connection = file.open(SCHEMA, sync="full")  # what was acknowledged survives a power cut
             self._errors = file.errors(self._connection)
         except BaseException:

@@ -61,7 +61,7 @@ class EntityParams(msgspec.Struct, frozen=True):
             for row in rows
             if row[0] or row[2]
         ]
-        chosen = line("q"), line("vocabulary"), line("class"), line("not")
+        chosen = given.get("q", "").strip(), line("vocabulary"), line("class"), line("not")
         return cls(*chosen, tuple(where), line("collection"), line("hl"))
 
     def resolve_names(self, reader: EntityReader) -> "EntityParams":

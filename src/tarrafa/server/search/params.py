@@ -87,7 +87,7 @@ class SearchParams(msgspec.Struct, frozen=True):
     def from_query(cls, given: QueryParams) -> "SearchParams":
         values: dict[str, Any] = {name: _line(given.get(name, "")) for name in TEXT_PARAMS}
         values |= {name: given.get(name) == "1" for name in SWITCH_PARAMS}
-        return cls(**values)
+        return cls(**values | {"q": given.get("q", "").strip()})
 
     @property
     def is_empty(self) -> bool:
@@ -99,10 +99,10 @@ class SearchParams(msgspec.Struct, frozen=True):
         """Whether a filter leaves pages out."""
         return any(getattr(self, name) for name in FILTER_PARAMS)
 
-    @property
-    def filtered_text(self) -> str:
-        """The text with the filters of the form in it, as far as the query language has them."""
-        filters = {"lang": self.lang, "after": self.after, "before": self.before}
+    def filtered_text(self, today: date) -> str:
+        """The text with the filters of the form in it, in the query language."""
+        request = self.search_request(1, 0, today)
+        filters = {"lang": request.language, "after": request.after, "before": request.before}
         chosen = " ".join(f"{name}:{value}" for name, value in filters.items() if value)
         return f"({self.q}) {chosen}" if chosen else self.q
 

@@ -22,6 +22,7 @@ import apsw
 import msgspec
 
 from tarrafa.errors import DataError
+from tarrafa.i18n import message
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.sqlite import SqliteFile
 
@@ -190,7 +191,7 @@ def is_personal(text: str) -> bool:
 
 
 def _file(path: Path) -> SqliteFile:
-    return SqliteFile(path, FORMAT, "delete the file, and a new one is made")
+    return SqliteFile(path, FORMAT, message("delete the file, and a new one is made"))
 
 
 def _write(connection: apsw.Connection, day: str, counted: _DayCounts) -> None:

@@ -86,6 +86,7 @@ class SearchRoutes:
             menus=filter_menus(params, _, self._indexed_languages()),
             switches=search_switches(params, _),
             depth_max=RESULT_DEPTH_MAX,
+            filtered_text=params.filtered_text(self._today()),
             typed_url=canonical(params.q) if _is_url(params.q.strip()) else None,
         )
 

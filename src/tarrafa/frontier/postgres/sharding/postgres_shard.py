@@ -21,6 +21,7 @@ from tarrafa.frontier.postgres.database_session import DatabaseSession
 from tarrafa.frontier.postgres.operations.lease_calls import LeaseCalls
 from tarrafa.frontier.store.collections import LimitUsage
 from tarrafa.frontier.store.leases import LeaseClock
+from tarrafa.i18n import Message, message
 from tarrafa.model import HostId
 
 RETRY_AFTER_S, RETRY_SLOW_AFTER_S = 2.0, 6.0  # the latter if the failure took longer than a second
@@ -66,7 +67,7 @@ class PostgresShard:
         self.where, self._dsn, self._settings = describe_dsn(dsn), dsn, settings
         self._thread = ThreadPoolExecutor(1, "frontier")
         self._away_until = 0.0
-        self.trouble = ""  # why the last call failed
+        self.trouble: Message | str = ""  # why the last call failed
         self._server: PostgresServer | None = None
         self._expected_id = ""  # empty: not known yet
         self._late: defaultdict[int, dict[HostId, HostReport]] = defaultdict(dict)  # reports that wait, by worker
@@ -114,16 +115,16 @@ class PostgresShard:
     ) -> T:
         """Run in the calling thread."""
         if self.is_one_of_several and self.is_away:
-            raise ShardUnreachable(f"{self.where}: is away")
+            raise ShardUnreachable(message("{server}: is away", server=self.where))
         began = boottime()
         try:
             result = work(self.connect(), *positional, **named)
         except Unreachable as error:
             if not self.is_one_of_several:
                 raise
-            now, self.trouble = boottime(), str(error)
+            now, self.trouble = boottime(), error.message
             self._away_until = now + (RETRY_AFTER_S if now - began < 1.0 else RETRY_SLOW_AFTER_S)
-            raise ShardUnreachable(str(error)) from None
+            raise ShardUnreachable(error.message) from None
         self.trouble = ""
         return result
 
