@@ -1,8 +1,9 @@
 """Which requests were made again after a kill, and which of them break the promise of ARCHITECTURE.md.
 
 The promise: of each host the last two answers (one page that waits for the parser, one that waits for its commit), and
-what was answered within the last half second, may be requested again; nothing else. A worker whose frontier server was
-killed notices that within half a second.
+what was answered within the last half second, may be requested again; nothing else. Where several processes share a
+processor, half a second is as many times longer. A worker whose frontier server was killed notices that within half a
+second.
 """
 
 from collections import Counter, defaultdict
@@ -51,7 +52,8 @@ def repeated_requests(requests: Iterable[LoggedRequest], kills: Sequence[Kill]) 
     return found
 
 
-def broken_promises(repeated: Iterable[RepeatedRequest]) -> list[str]:
+def broken_promises(repeated: Iterable[RepeatedRequest], busy: float = 1.0) -> list[str]:
+    """`busy`: how many processes share a processor."""
     broken, by_host = list[str](), defaultdict[tuple[int, str], list[RepeatedRequest]](list)
     for one in repeated:
         if one.kill == NO_KILL:
@@ -60,15 +62,16 @@ def broken_promises(repeated: Iterable[RepeatedRequest]) -> list[str]:
             by_host[one.kill, one.request.host].append(one)
     for group in by_host.values():
         group.sort(key=lambda one: one.answered_s)
-        old = (one for one in group[LAST_PER_HOST:] if one.answered_s > ANSWERED_S_MAX)
+        old = (one for one in group[LAST_PER_HOST:] if one.answered_s > ANSWERED_S_MAX * busy)
         broken += [f"{one.request.url} was answered {one.answered_s:.2f} s before the kill" for one in old]
     return broken
 
 
-def describe_repeated(repeated: Sequence[RepeatedRequest], kills: int) -> str:
+def describe_repeated(repeated: Sequence[RepeatedRequest], kills: int, busy: float = 1.0) -> str:
     of_host = max(Counter((one.kill, one.request.host) for one in repeated).values(), default=0)
     oldest_s = max((one.answered_s for one in repeated), default=0.0)
+    broken = len(broken_promises(repeated, busy))
     return (
         f"{kills} kills: {len(repeated)} requests repeated, at most {of_host} of a host at one kill, the oldest"
-        f" answered {max(0.0, oldest_s):.2f} s before; {len(broken_promises(repeated))} break the promise"
+        f" answered {max(0.0, oldest_s):.2f} s before; {broken} break the promise (busy: {busy:.1f})"
     )

@@ -14,7 +14,7 @@ from tarrafa.crawl.scope.collection_loader import load_collection
 from tarrafa.frontier.rpc.frontier_client import RemoteFrontier
 from tarrafa.testweb.http.request_log import LoggedRequest
 from tarrafa.testweb.world.world import World
-from tests.journey.crawl_journey import Journey, a_journey, kill_group, pids_of, tarrafa, wait_until_kept
+from tests.journey.crawl_journey import Journey, a_journey, kill_group, tarrafa, wait_until_kept
 
 HEARD_S = 2.0  # how late the last request may be that is not wanted any more
 WATCHED_S = 6.0
@@ -108,15 +108,14 @@ def test_a_command_names_a_silent_frontier_within_seconds(silent_frontier, comma
 
 @pytest.fixture(scope="module")
 def silent_frontier(tmp_path_factory):
-    """A crawl whose frontier server is stopped; the options of a command for it."""
+    """A crawl whose processes are all stopped, so that none is started again; the options of a command for it."""
     journey = a_journey(tmp_path_factory.mktemp("silent"), World(seed=3, hosts=3, pages=400))
     journey.delay_s = 1.0
     with journey.web:
         process = journey.start(journey.write_collection())
         try:
             wait_until_kept(journey, process, 3)
-            (server,) = pids_of(process.pid, "server_process")
-            os.kill(server, signal.SIGSTOP)
+            os.killpg(process.pid, signal.SIGSTOP)
             yield "--data", journey.data.root
         finally:
             kill_group(process)

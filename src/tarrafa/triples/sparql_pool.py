@@ -121,12 +121,11 @@ class SparqlPool:
         address that the query counts for. `find_pages` searches the texts of tarrafa:matches, in a thread.
         """
         most = max(0, min(request.results_max, self.limits.results))
-        texts = {one.text for one in match_patterns(request.text)} if find_pages is not None else set[str]()
         self._encoded(request)
         await self._queue.acquire(client, self.limits.wait_s)
         try:
             self._check_open()
-            found = await self._find_pages(texts, find_pages) if find_pages is not None else {}
+            found = await self._find_pages(request.text, find_pages) if find_pages is not None else {}
             matches = {text: list(pages.urls) for text, pages in found.items()}
             content = self._encoded(msgspec.structs.replace(request, results_max=most, matches=matches))
             process = self._idle.pop() if self._idle else self._another()
@@ -143,12 +142,14 @@ class SparqlPool:
         except UnicodeEncodeError:
             raise QueryError("the query is not valid UTF-8") from None
 
-    async def _find_pages(self, texts: set[str], find_pages: FindPages) -> dict[str, MatchingPages]:
-        found = {}
+    async def _find_pages(self, query: str, find_pages: FindPages) -> dict[str, MatchingPages]:
+        """The pages for each text of the query. In threads: also a long query takes a second to look through."""
+        found: dict[str, MatchingPages] = {}
         try:
             async with asyncio.timeout(self.limits.time_s):
-                for text in texts:
-                    found[text] = await asyncio.to_thread(find_pages, text)
+                for pattern in await asyncio.to_thread(match_patterns, query):
+                    if pattern.text not in found:
+                        found[pattern.text] = await asyncio.to_thread(find_pages, pattern.text)
         except TimeoutError:
             raise QueryLimitExceeded(
                 f"the search for tarrafa:matches took more than {self.limits.time_s:g} s; search for less"
