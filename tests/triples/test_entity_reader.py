@@ -192,7 +192,7 @@ REFUSED = [
     (EntityQuery(conditions=such("startDate", "amanhã", ">")), "must be a number, or a date"),
     (EntityQuery(conditions=such("", "3", ">")), "of which property"),
     (EntityQuery(conditions=such("name", "x") * 11), "at most 10 conditions"),
-    (EntityQuery(of_class="x" * 2001), "longer than"),
+    (EntityQuery(of_class="x" * 2001), "too long: 2,001 characters"),
 ]
 
 
