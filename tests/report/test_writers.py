@@ -123,7 +123,8 @@ def test_every_section_of_the_classic_studies_is_there(hostile):
      (lambda t: t.span(0.0123), "12.3 ms", "12,3 ms"), (lambda t: t.span(3725), "62 min 05 s", "62 min 05 s"),
      (lambda t: t.span(90_000), "25 h 00 min", "25 h 00 min"), (lambda t: t.span(200_000), "2 d 7 h", "2 d 7 h"),
      (lambda t: t.moment(T), "2026-09-21 14:13:20 UTC", "2026-09-21 14:13:20 UTC"),
-     (lambda t: t.render(status_name(404)), "Not Found", "Não encontrado"), (lambda t: t.render(status_name(799)), "", ""),
+     (lambda t: t.render(status_name(404)), "Not Found", "Não encontrado"),
+     (lambda t: t.render(status_name(799)), "", ""),
      (lambda t: t.render(status_name(-7)), "excluded by robots.txt", "excluída pelo robots.txt"),
      (lambda t: language_label("pt-BR", t), "Portuguese (pt-BR)", "Português (pt-BR)")],
 )  # fmt: skip
