@@ -94,6 +94,12 @@ def test_a_room_imports_only_rooms_below_it(path):
             assert LEVEL[parts[1]] < LEVEL[room], f"{room} must not know {parts[1]} ({name})"
 
 
+def test_time_limits_do_not_swallow_a_cancellation():
+    """`asyncio.wait_for` of Python 3.11 returns a result that comes in the moment of a cancellation, and goes on: a
+    Ctrl-C was lost. `asyncio.timeout` does not."""
+    assert [path for path in modules() if "asyncio.wait_for(" in path.read_text()] == []
+
+
 def test_processes_of_ours_are_started_in_one_way():
     assert [path for path in modules() if "sys.executable" in path.read_text()] == [
         SOURCE / "runtime" / "child_process.py"

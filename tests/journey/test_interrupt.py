@@ -58,8 +58,9 @@ class Terminal:
 
     def wait(self) -> int:
         """Until it ends; the exit status."""
-        while self._read():
-            pass
+        until = boottime() + WAIT_S
+        while not select.select([self._end], [], [], 1.0)[0] or self._read():
+            assert boottime() < until, self.shown
         return self.popen.wait(WAIT_S)
 
     def close(self) -> None:

@@ -409,7 +409,8 @@ async def _watch_other_process(
     if not isinstance(link, RemoteFrontierLink):
         link = RemoteFrontierLink(link.address, Clock.from_environment(), lambda line: None)
     try:
-        await asyncio.wait_for(link.wait_until_reachable(), None if is_remote else START_TIMEOUT_S)
+        async with asyncio.timeout(None if is_remote else START_TIMEOUT_S):
+            await link.wait_until_reachable()
         await submit_collection(link.frontier, collection)
         while True:
             try:

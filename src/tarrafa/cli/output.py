@@ -52,7 +52,8 @@ def counted(count: int, one: str, many: str = "") -> str:
 
 
 def print_json(value: Any) -> None:
-    print_document(msgspec.json.format(msgspec.json.encode(value), indent=2))
+    """Print it as JSON; every message in it is rendered in English."""
+    print_document(msgspec.json.format(msgspec.json.encode(ENGLISH.render_all(value)), indent=2))
 
 
 def print_document(content: bytes, *, can_escape: bool = True) -> None:

@@ -484,7 +484,8 @@ async def _pressed(keys: asyncio.Event | None, wait_s: float) -> bool:
         await asyncio.sleep(wait_s)
         return False
     with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(keys.wait(), wait_s)
+        async with asyncio.timeout(wait_s):
+            await keys.wait()
     return keys.is_set()
 
 

@@ -68,7 +68,8 @@ class PlannerLauncher:
             stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL,
         )  # fmt: skip
         try:
-            await asyncio.wait_for(process.wait(), PLAN_S_MAX)
+            async with asyncio.timeout(PLAN_S_MAX):
+                await process.wait()
         finally:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()

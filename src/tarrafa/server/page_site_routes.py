@@ -23,7 +23,7 @@ from tarrafa.errors import ConfigError, DataError, QueryError
 from tarrafa.frontier.address import Address
 from tarrafa.graph.reader import GraphReader
 from tarrafa.graph.sites import SitePaging, SiteReader
-from tarrafa.i18n import message
+from tarrafa.i18n import ENGLISH, message
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.search.searcher import Searcher
 from tarrafa.server.auth.request_origin import is_local_request
@@ -75,7 +75,7 @@ class PageSiteRoutes:
         )
 
     async def page_json(self, request: Request) -> Response:
-        return json_response(await self._page(request, _json_paging(request)))
+        return json_response(ENGLISH.render_all(await self._page(request, _json_paging(request))))
 
     async def site(self, request: Request) -> Response:
         found = await self._site(request, _page_paging(request))
@@ -83,7 +83,7 @@ class PageSiteRoutes:
         return self._responses.html(request, "site_details.html", found=found, **pagers)
 
     async def site_json(self, request: Request) -> Response:
-        return json_response(await self._site(request, _json_paging(request)))
+        return json_response(ENGLISH.render_all(await self._site(request, _json_paging(request))))
 
     async def _page(self, request: Request, paging: SitePaging) -> PageDetails:
         url, collection = request.query_params.get("url", "").strip(), request.query_params.get("collection") or None

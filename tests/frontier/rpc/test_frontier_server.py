@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -294,3 +295,20 @@ async def test_a_client_that_waits_for_nothing_hears_at_once_that_the_server_is_
     assert heard.empty(), "who closes a connection has not lost it"
     await client.close()
     server.close()
+
+
+async def test_a_call_that_is_cancelled_in_the_moment_of_its_answer_is_cancelled(
+    url_server: UrlServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a Ctrl-C is lost, and the command runs on."""
+    client = await RemoteFrontier.connect_tcp(url_server.host, url_server.port, TOKEN)
+    call, decode = asyncio.create_task(client.overview()), codec.decode_result
+
+    def decode_and_cancel(method: str, reply: Any) -> Any:
+        asyncio.get_running_loop().call_soon(call.cancel)  # after the answer is there, before the caller runs
+        return decode(method, reply)
+
+    monkeypatch.setattr(codec, "decode_result", decode_and_cancel)
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    await client.close()

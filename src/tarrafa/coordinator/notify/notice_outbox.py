@@ -233,7 +233,8 @@ class Notifier:
                 due = None
             wait_s = LOOK_EVERY_S if due is None else min(LOOK_EVERY_S, max(0.1, due - self._now()))
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._news.wait(), wait_s)
+                async with asyncio.timeout(wait_s):
+                    await self._news.wait()
 
     async def _deliver(self, queued: QueuedNotice) -> bool:
         attempt = post_webhook if queued.channel == WEBHOOK else send_email

@@ -88,7 +88,8 @@ class FetchTask:
     async def wait_for_result(self) -> CrawlerResult | None:
         """The result; None: it did not arrive in time."""
         try:
-            return await asyncio.wait_for(self.result, max(0.0, self.wait_s()) + self.request.time_max_s + GRACE_S)
+            async with asyncio.timeout(max(0.0, self.wait_s()) + self.request.time_max_s + GRACE_S):
+                return await self.result
         except TimeoutError:
             return None
 
@@ -207,7 +208,8 @@ class FetchTaskBoard:
             if is_so():
                 return True
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), max(0.0, deadline - boottime()))
+                async with asyncio.timeout(max(0.0, deadline - boottime())):
+                    await self._changed.wait()
             if boottime() >= deadline:
                 return is_so()
 

@@ -172,7 +172,8 @@ class Supervisor:
         """Stop workers, which return their hosts, and followers when they have caught up."""
         if not self._lasting:
             with contextlib.suppress(FrontierError, TimeoutError):
-                await asyncio.wait_for(self._pause_running_collections(), PAUSE_TIMEOUT_S)
+                async with asyncio.timeout(PAUSE_TIMEOUT_S):
+                    await self._pause_running_collections()
         await self.stop_children(self._workers)
         await self._wait_for_followers()
         await self._processes.terminate()
@@ -219,7 +220,8 @@ class Supervisor:
                     return
             except Unreachable:
                 with contextlib.suppress(TimeoutError):  # wake up now and then: another failure may have happened
-                    await asyncio.wait_for(self.frontier_link.wait_until_reachable(), WAIT_S)
+                    async with asyncio.timeout(WAIT_S):
+                        await self.frontier_link.wait_until_reachable()
             await asyncio.sleep(every_s)
 
     async def run_until_failure(self) -> None:

@@ -262,7 +262,8 @@ class Committer:
     async def run(self) -> None:
         while not self._closing:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), COMMIT_EVERY_S)
+                async with asyncio.timeout(COMMIT_EVERY_S):
+                    await self._wake.wait()
             self._wake.clear()
             self._collections.reload_takedowns()
             if self._failure is not None:

@@ -172,7 +172,8 @@ class SandboxedParser:
                 return run_parse_job(job, careful=True)
         async with self._child_lock:
             try:
-                return await asyncio.wait_for(self._parse_in_child(job), PARSE_TIMEOUT_S)
+                async with asyncio.timeout(PARSE_TIMEOUT_S):
+                    return await self._parse_in_child(job)
             except TimeoutError:  # not its own time limit: this machine may be slow
                 self._process.kill()
                 return ParseJobResult(refusal=message("it took more than {seconds:g} s", seconds=PARSE_TIMEOUT_S))

@@ -111,7 +111,8 @@ class RemoteFrontier(Frontier):
         self._waiting[number] = (method, future)
         self._writer.write(codec.encode_request(number, method, arguments))
         try:
-            return await asyncio.wait_for(future, self._timeout_s)
+            async with asyncio.timeout(self._timeout_s):
+                return await future
         except TimeoutError:
             self._waiting.pop(number, None)
             raise Unreachable(

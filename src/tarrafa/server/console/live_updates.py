@@ -65,7 +65,8 @@ class LiveUpdates:
             while time.monotonic() < until and not self._ending.is_set():
                 yield b"data: " + news() + b"\n\n"
                 try:
-                    await asyncio.wait_for(self._ending.wait(), EVERY_S)
+                    async with asyncio.timeout(EVERY_S):
+                        await self._ending.wait()
                 except TimeoutError:
                     continue
         except NotFound:  # its subject was deleted
