@@ -42,6 +42,7 @@ def test_from_a_search_to_what_its_pages_state(
     page.keyboard.press("Enter")
     picture(page, f"search-sparql-{language}")
     page.get_by_role("link", name=link).click()
+    page.locator(".CodeMirror").wait_for()  # before, the button would send the form without the editor
     page.get_by_role("button", name=ask, exact=True).click()
     page.locator("#yasr table tbody tr").filter(has_text="agenda.test").first.wait_for()
     assert page.locator("#said").inner_text() == ""
