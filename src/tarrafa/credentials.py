@@ -172,7 +172,7 @@ def read(data: DataDirectory, name: str) -> list[Credential]:
                 raise DataError(
                     message(
                         "{path}: other users may read it ({mode:04o}); `chmod 600` it, and change the secrets",
-                        path=str(path),
+                        path=path,
                         mode=mode,
                     )
                 )
@@ -180,9 +180,7 @@ def read(data: DataDirectory, name: str) -> list[Credential]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise DataError(
-            message("{path}: cannot be read ({error})", path=str(path), error=str(error.strerror or error))
-        ) from None
+        raise DataError(message("{path}: cannot be read ({error})", path=path, error=error.strerror or error)) from None
     found: list[Credential] = _decoded(content, list[Credential], str(path), FILE_BYTES_MAX)
     return found
 
@@ -190,7 +188,7 @@ def read(data: DataDirectory, name: str) -> list[Credential]:
 def _decoded(content: bytes, kind: Any, where: str, bytes_max: int) -> Any:
     """Decode a file or bundle. An error names the location of the fault, never the text there."""
     if len(content) > bytes_max:
-        raise DataError(message("{where}: larger than the {limit} MB allowed", where=str(where), limit=bytes_max >> 20))
+        raise DataError(message("{where}: larger than the {limit} MB allowed", where=where, limit=bytes_max >> 20))
     try:
         found = msgspec.json.decode(content, type=kind)
         groups: dict[str, list[Credential]] = found if isinstance(found, dict) else {"": found}
@@ -199,7 +197,7 @@ def _decoded(content: bytes, kind: Any, where: str, bytes_max: int) -> Any:
                 raise ConfigError(
                     message(
                         "{where}: {secrets} secrets are more than the {limit} allowed",
-                        where=str(where),
+                        where=where,
                         secrets=len(group),
                         limit=str(CREDENTIALS_MAX),
                     )
@@ -211,7 +209,7 @@ def _decoded(content: bytes, kind: Any, where: str, bytes_max: int) -> Any:
         raise DataError(
             message(
                 "{where}: is invalid ({place}); correct it, or delete it and add the secrets again",
-                where=str(where),
+                where=where,
                 place=place,
             )
         ) from None
@@ -271,11 +269,7 @@ def add(data: DataDirectory, name: str, secret: Credential) -> bool:
         others = [one for one in stored if _key(one) != _key(secret)]
         if len(others) >= CREDENTIALS_MAX:
             raise ConfigError(
-                message(
-                    "{name}: has {limit} secrets already; remove one first",
-                    name=name,
-                    limit=str(CREDENTIALS_MAX),
-                )
+                message("{name}: has {limit} secrets already; remove one first", name=name, limit=str(CREDENTIALS_MAX))
             )
         _write(path, [*others, secret])
     return len(others) < len(stored)
@@ -325,7 +319,7 @@ def export_bundle(data: DataDirectory) -> bytes:
         raise DataError(
             message(
                 "{path}: more than the {limit} MB that can be sent to other machines",
-                path=str(credentials_dir(data)),
+                path=credentials_dir(data),
                 limit=BUNDLE_BYTES_MAX >> 20,
             )
         )

@@ -124,11 +124,11 @@ def data_error_from_os(error: OSError, where: Path | str) -> DataError:
         return DiskFull(
             message(
                 "{where}: the disk is full ({error}); free some space and run the command again",
-                where=str(where),
+                where=where,
                 error=str(error.strerror),
             )
         )
-    return DataError(message("{where}: cannot write ({error})", where=str(where), error=str(error.strerror or error)))
+    return DataError(message("{where}: cannot write ({error})", where=where, error=str(error.strerror) or error))
 
 
 @contextmanager

@@ -203,9 +203,7 @@ def read_entries_from(data: DataDirectory, offset: int, limit: int | None = None
     except FileNotFoundError:
         return [], 0
     except OSError as error:
-        raise DataError(
-            message("{path}: cannot be read ({error})", path=str(path), error=str(error.strerror or error))
-        ) from None
+        raise DataError(message("{path}: cannot be read ({error})", path=path, error=error.strerror or error)) from None
     found, whole = _parse_lines(path, content, limit)
     return found, offset + whole
 
@@ -213,9 +211,7 @@ def read_entries_from(data: DataDirectory, offset: int, limit: int | None = None
 def _parse_lines(path: Path, content: bytes, limit: int | None = None) -> tuple[list[TakedownEntry], int]:
     """The complete lines, and their length in bytes."""
     if len(content) > LOG_BYTES_MAX:
-        raise DataError(
-            message("{path}: larger than the {limit} MB allowed", path=str(path), limit=LOG_BYTES_MAX >> 20)
-        )
+        raise DataError(message("{path}: larger than the {limit} MB allowed", path=path, limit=LOG_BYTES_MAX >> 20))
     found: list[TakedownEntry] = []
     at = 0
     while (end := content.find(b"\n", at)) >= 0 and (limit is None or len(found) < limit):
@@ -225,9 +221,9 @@ def _parse_lines(path: Path, content: bytes, limit: int | None = None) -> tuple[
             raise DataError(
                 message(
                     "{path}: the line at byte {at} cannot be read ({error}); correct it or remove the whole line",
-                    path=str(path),
+                    path=path,
                     at=at,
-                    error=str(error),
+                    error=error,
                 )
             ) from None
         at = end + 1
@@ -260,11 +256,7 @@ def _append(file: IO[bytes], path: Path, news: Sequence[TakedownEntry]) -> list[
     lines = b"".join(_encode(entry) + b"\n" for entry in fresh)
     if whole + len(lines) > LOG_BYTES_MAX:
         raise DataError(
-            message(
-                "{path}: is full ({limit} MB); nothing was written",
-                path=str(path),
-                limit=LOG_BYTES_MAX >> 20,
-            )
+            message("{path}: is full ({limit} MB); nothing was written", path=path, limit=LOG_BYTES_MAX >> 20)
         )
     if whole < len(content):
         file.truncate(whole)  # this line was never confirmed to any caller

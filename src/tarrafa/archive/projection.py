@@ -401,7 +401,7 @@ def lock_projection(folder: Path, name: str, *, wait: bool = False) -> IO[bytes]
     folder.mkdir(parents=True, exist_ok=True)
     while (lock := try_lock(folder / "lock")) is None:
         if not wait:
-            raise Locked(message("{folder}: another process is writing the {name}", folder=str(folder), name=name))
+            raise Locked(message("{folder}: another process is writing the {name}", folder=folder, name=name))
         time.sleep(LOCK_POLL_S)
     return lock
 

@@ -106,15 +106,12 @@ def _unzipped(path: Path, position: int, content: bytes) -> "zlib._Decompress":
     except zlib.error as error:
         raise DataError(
             message(
-                "{path}: damaged: the record at {position}: {error}",
-                path=str(path),
-                position=str(position),
-                error=str(error),
+                "{path}: damaged: the record at {position}: {error}", path=path, position=str(position), error=error
             )
         ) from None
     if not unzip.eof:
         raise DataError(
-            message("{path}: damaged: the record at {position} has no end", path=str(path), position=str(position))
+            message("{path}: damaged: the record at {position} has no end", path=path, position=str(position))
         )
     return unzip
 
@@ -204,7 +201,7 @@ def read_records(path: Path, start: int, length: int, kinds: WarcRecordType) -> 
                 body = raw.reader.read()
                 if len(body) != raw.content_length:  # the reader alone accepts a torn record
                     raise DataError(
-                        message("{path}: the record at {position} is not whole", path=str(path), position=str(position))
+                        message("{path}: the record at {position} is not whole", path=path, position=str(position))
                     )
                 yield position, raw, body
         _check_end(path, stream, position, length)
@@ -218,9 +215,7 @@ def _check_end(path: Path, stream: IO[bytes], position: int, length: int) -> Non
     if _unzipped(path, position, stream.read(length - position)).unused_data:
         raise DataError(
             message(
-                "{path}: damaged: nothing can be read after the record at {position}",
-                path=str(path),
-                position=str(position),
+                "{path}: damaged: nothing can be read after the record at {position}", path=path, position=str(position)
             )
         )
 
@@ -249,7 +244,7 @@ def _records(path: Path, stream: _DurablePart) -> Iterator[WarcRecord]:
     try:
         yield from ArchiveIterator(stream, parse_http=False)
     except OSError as error:
-        raise DataError(message("{path}: damaged: {error}", path=str(path), error=str(error))) from None
+        raise DataError(message("{path}: damaged: {error}", path=path, error=error)) from None
 
 
 def decode_body(path: Path, position: int, decode: Callable[[bytes], T], body: bytes) -> T:
@@ -259,9 +254,9 @@ def decode_body(path: Path, position: int, decode: Callable[[bytes], T], body: b
         raise DataError(
             message(
                 "{path}: the record at {position} cannot be read: {error}",
-                path=str(path),
+                path=path,
                 position=str(position),
-                error=str(error),
+                error=error,
             )
         ) from None
 
@@ -361,5 +356,5 @@ def _read_events(directory: Path, file: str, length: int, tell: OnBytesRead) -> 
 def _moment(path: Path, position: int, raw: WarcRecord) -> float:
     date = raw.record_date
     if date is None:
-        raise DataError(message("{path}: the record at {position} has no date", path=str(path), position=str(position)))
+        raise DataError(message("{path}: the record at {position} has no date", path=path, position=str(position)))
     return date.timestamp()

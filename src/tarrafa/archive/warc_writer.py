@@ -275,7 +275,7 @@ def read_durable(path: Path) -> DurableLengths:
         return DurableLengths(0, 0, 0)
     *parts, checksum = text.split()
     if len(parts) not in (2, 3) or f"{crc32(' '.join(parts).encode()):08x}" != checksum:
-        raise DataError(message("{path}: damaged: {line!r}", path=str(path), line=text.strip()[:60]))
+        raise DataError(message("{path}: damaged: {line!r}", path=path, line=text.strip()[:60]))
     return DurableLengths(int(parts[0]), int(parts[1]), int(parts[-1]))  # an older file has visits only
 
 
@@ -303,7 +303,7 @@ def _truncate(path: Path) -> int:
             raise DataError(
                 message(
                     "{target}: {length} bytes were made durable, only {size} are there",
-                    target=str(target),
+                    target=target,
                     length=str(length),
                     size=str(size),
                 )

@@ -97,7 +97,7 @@ def _reason(name: str, failure: Exception) -> Message:
         return message("{name} does not resolve: it has no address", name=name)
     if code is None:
         return message("{name} does not resolve: it is no valid name", name=name)
-    return message("{name} does not resolve: no name server answered ({error})", name=name, error=str(failure.args[-1]))
+    return message("{name} does not resolve: no name server answered ({error})", name=name, error=failure.args[-1])
 
 
 def is_refused_by_name(name: str) -> bool:

@@ -89,7 +89,7 @@ async def _open(data: DataDirectory, clock: Clock, on_fatal: Callable[[TarrafaEr
         raise DataError(
             message(
                 "{path}: is missing, but the archive holds visits; `tarrafa rebuild frontier` makes it again",
-                path=str(data.frontier),
+                path=data.frontier,
             )
         )
     for attempt in range(OPEN_TRIES):

@@ -121,7 +121,7 @@ def read_graph(connection: apsw.Connection, folder: Path) -> GraphArrays:
             raise DataError(
                 message(
                     "{folder}: {nodes} URLs are too many to be ranked ({limit} at most)",
-                    folder=str(folder),
+                    folder=folder,
                     nodes=nodes,
                     limit=NODES_MAX,
                 )

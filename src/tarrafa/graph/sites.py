@@ -260,7 +260,7 @@ class SiteReader:
             found = self._path.stat()
         except OSError:
             raise NotReady(
-                message("{path}: no ranking of the sites yet; the graph follower starts one", path=str(self._path))
+                message("{path}: no ranking of the sites yet; the graph follower starts one", path=self._path)
             ) from None
         identity, file = (found.st_ino, found.st_mtime_ns), _file(self._path)
         if getattr(self._local, "identity", None) != identity:

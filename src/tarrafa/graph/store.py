@@ -86,7 +86,7 @@ def open_writer(data: DataDirectory) -> apsw.Connection:
 
 def open_reader(data: DataDirectory) -> apsw.Connection:
     if not graph_exists(data):
-        raise NotReady(message("{path}: no link graph yet; `tarrafa crawl FILE` makes one", path=str(path_of(data))))
+        raise NotReady(message("{path}: no link graph yet; `tarrafa crawl FILE` makes one", path=path_of(data)))
     connection = graph_file(data).open_readonly()
     connection.pragma("mmap_size", MAPPED_BYTES)
     return connection

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache, cached_property, lru_cache
 from importlib import resources
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import msgspec
@@ -51,22 +52,23 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 Value = str | int | float | Message
+Given = Value | Path | BaseException  # a path and an error are values as text
 
 
-def message(text: str, /, **values: Value) -> Message:
+def message(text: str, /, **values: Given) -> Message:
     return Message(text, {name: _plain(value) for name, value in values.items()})
 
 
-def messages(one: str, many: str, /, count: int, **values: Value) -> Message:
+def messages(one: str, many: str, /, count: int, **values: Given) -> Message:
     """A message whose form depends on a count: `messages("{count} page", "{count} pages", 7)`."""
     return Message(one, {"count": count, **{name: _plain(value) for name, value in values.items()}}, many)
 
 
-def _plain(value: Value) -> Value:
+def _plain(value: Given) -> Value:
     """A value that can be encoded: of a type of its own, such as `config.Seconds`, the number or text itself."""
-    if type(value) in (str, int, float, Message):
+    if isinstance(value, Message):
         return value
-    return next(kind(value) for kind in (int, float, str) if isinstance(value, kind))
+    return next((kind(value) for kind in (int, float) if isinstance(value, kind)), str(value))
 
 
 def joined(parts: Sequence[Message | str], separator: str = "; ") -> Message | str:

@@ -99,7 +99,7 @@ class IndexFollower:
                 message(
                     "{path}: written by another version of Tarrafa; nothing was changed. `tarrafa rebuild"
                     " index` makes it again from the archive",
-                    path=str(self._path),
+                    path=self._path,
                 )
             )
         if not schema.exists(self._data):  # without documents, the visit numbers are wrong

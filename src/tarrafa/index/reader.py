@@ -130,9 +130,7 @@ class IndexSnapshot:
         with schema.tantivy_errors(self._path):
             content = self._searcher.doc(tantivy.DocAddress(*place)).get_first(schema.SHOWN)
         if not isinstance(content, bytes):
-            raise DataError(
-                message("{path}: a document without content; `tarrafa rebuild index`", path=str(self._path))
-            )
+            raise DataError(message("{path}: a document without content; `tarrafa rebuild index`", path=self._path))
         return _decode(content)
 
     @cached_property
@@ -176,7 +174,7 @@ def newest_commit(data: DataDirectory) -> tuple[int, ...]:
 def _newest_commit(folder: Path, meta: Path) -> tuple[int, ...]:
     found, made = file_fingerprint(meta), file_fingerprint(folder)
     if not found or not made:
-        raise DataError(message("{folder}: nothing indexed yet; `tarrafa crawl FILE` fills it", folder=str(folder)))
+        raise DataError(message("{folder}: nothing indexed yet; `tarrafa crawl FILE` fills it", folder=folder))
     return made[0], *found
 
 

@@ -155,7 +155,7 @@ def open_index(data: DataDirectory, create: bool = False) -> tantivy.Index:
             message(
                 "{path}: the index was written by another version of Tarrafa; `tarrafa rebuild index`"
                 " makes it again from the archive, and so does the next `tarrafa crawl`",
-                path=str(path),
+                path=path,
             )
         )
     index.register_tokenizer(TOKENIZER, tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).build())
@@ -187,17 +187,15 @@ def _data_error(path: Path, what: str) -> DataError:
     if any(sign in what for sign in DISK_FULL_MESSAGES):
         return DiskFull(
             message(
-                "{path}: the disk is full ({what}); free some space and run the command again",
-                path=str(path),
-                what=what,
+                "{path}: the disk is full ({what}); free some space and run the command again", path=path, what=what
             )
         )
     if "LockBusy" in what:
-        return DataError(message("{path}: another process is writing the index", path=str(path)))
+        return DataError(message("{path}: another process is writing the index", path=path))
     return DataError(
         message(
             "{path}: the index cannot be used ({what}); `tarrafa rebuild index` makes it from the archive",
-            path=str(path),
+            path=path,
             what=what,
         )
     )

@@ -105,7 +105,7 @@ async def _read_from_server(data: DataDirectory, name: str, address: Address | N
 
 def _read_from_file(data: DataDirectory, name: str, now: float) -> ReportFrontierFacts:
     if not data.frontier.exists():
-        raise DataError(message("{path}: is not there", path=str(data.frontier)))
+        raise DataError(message("{path}: is not there", path=data.frontier))
     statuses = read_overview(data.frontier).collections
     found = _facts_of(name, now, statuses, read_collections(data.frontier))
     if found.status is None or not found.status.keeps_fresh:

@@ -238,9 +238,9 @@ class VisitReader:
                 raise DataError(
                     message(
                         "{path}: the record at {position} cannot be read: {error}",
-                        path=str(path),
+                        path=path,
                         position=str(position),
-                        error=str(error),
+                        error=error,
                     )
                 ) from None
             at = seen.outcome.at

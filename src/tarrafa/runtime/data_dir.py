@@ -68,20 +68,16 @@ class DataDirectory:
 
     def check_version(self) -> None:
         if not self.version.exists():
-            raise DataError(
-                message("{path}: no Tarrafa data here; `tarrafa crawl FILE` makes some", path=str(self.root))
-            )
+            raise DataError(message("{path}: no Tarrafa data here; `tarrafa crawl FILE` makes some", path=self.root))
         text = self.version.read_text().strip()
         if not text.isdigit():
-            raise DataError(
-                message("{path}: not a data format number: {text!r}", path=str(self.version), text=text[:40])
-            )
+            raise DataError(message("{path}: not a data format number: {text!r}", path=self.version, text=text[:40]))
         if int(text) > DATA_FORMAT:
             raise DataError(
                 message(
                     "{path}: written by a newer Tarrafa (data format {found}, this one reads up to"
                     " {known}); use that version, or another --data directory",
-                    path=str(self.version),
+                    path=self.version,
                     found=text,
                     known=str(DATA_FORMAT),
                 )
@@ -92,8 +88,7 @@ class DataDirectory:
         if len(os.fsencode(self.socket)) > SOCKET_PATH_MAX:
             raise DataError(
                 message(
-                    "{path}: the path is too long for a socket below it; use a shorter --data directory",
-                    path=str(self.root),
+                    "{path}: the path is too long for a socket below it; use a shorter --data directory", path=self.root
                 )
             )
         try:
@@ -102,8 +97,7 @@ class DataDirectory:
             elif self.root.exists() and not all(map(self._is_prepared, self.root.iterdir())):
                 raise DataError(
                     message(
-                        "{path}: not empty, and no Tarrafa data directory; use another --data directory",
-                        path=str(self.root),
+                        "{path}: not empty, and no Tarrafa data directory; use another --data directory", path=self.root
                     )
                 )
             for folder in (*self._folders, self.logs):
@@ -131,7 +125,7 @@ class DataDirectory:
                 message(
                     "{path}: the disk is full ({free} MB left, {needed} MB needed); free some space"
                     " and run the command again",
-                    path=str(self.root),
+                    path=self.root,
                     free=free >> 20,
                     needed=FREE_BYTES_MIN >> 20,
                 )

@@ -47,30 +47,28 @@ class SqliteErrors:
             return DiskFull(
                 message(
                     "{path}: the disk is full ({error}); free some space and run the command again",
-                    path=str(self._path),
-                    error=str(error),
+                    path=self._path,
+                    error=error,
                 )
             )
         if isinstance(error, apsw.BusyError | apsw.LockedError):
             return Locked(
                 message(
-                    "{path}: another process is writing it ({error}); try again later",
-                    path=str(self._path),
-                    error=str(error),
+                    "{path}: another process is writing it ({error}); try again later", path=self._path, error=error
                 )
             )
         if isinstance(error, apsw.CorruptError | apsw.NotADBError):
-            damaged = message("{path}: cannot be used, it is damaged ({error})", path=str(self._path), error=str(error))
+            damaged = message("{path}: cannot be used, it is damaged ({error})", path=self._path, error=error)
             return DataError(joined([one for one in (damaged, self._remedy) if one]))
         if isinstance(error, apsw.ReadOnlyError):
             return DataError(
                 message(
                     "{path}: cannot be written ({error}); check the permissions of the file",
-                    path=str(self._path),
-                    error=str(error),
+                    path=self._path,
+                    error=error,
                 )
             )
-        unusable = message("{path}: cannot be used ({error})", path=str(self._path), error=str(error))
+        unusable = message("{path}: cannot be used ({error})", path=self._path, error=error)
         return DataError(joined([one for one in (unusable, self._remedy) if one]))
 
     def _is_disk_full(self, error: apsw.Error) -> bool:
@@ -173,7 +171,7 @@ class SqliteFile:
             other = message(
                 "{path}: written by another version of Tarrafa (format {found}, this one reads {format});"
                 " nothing was changed",
-                path=str(self.path),
+                path=self.path,
                 found=str(found),
                 format=str(self.format),
             )

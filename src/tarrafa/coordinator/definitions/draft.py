@@ -80,7 +80,7 @@ def draft_from_toml(text: str, before: Collection | None = None) -> Draft:
     try:
         table = tomllib.loads(text.removeprefix("\ufeff"))
     except tomllib.TOMLDecodeError as error:
-        return _refused(message("not valid TOML: {error}", error=str(error)))
+        return _refused(message("not valid TOML: {error}", error=error))
     except RecursionError:
         return _refused(message("not valid TOML: nested without end"))
     return draft_from_table(table, before)

@@ -88,11 +88,7 @@ class LongListStore:
             return msgspec.json.decode(self._path(digest).read_bytes(), type=LongLists)
         except (OSError, msgspec.MsgspecError) as error:
             raise DataError(
-                message(
-                    "{path}: the roots of a version cannot be read ({error})",
-                    path=str(self._path(digest)),
-                    error=str(error),
-                )
+                message("{path}: the roots of a version cannot be read ({error})", path=self._path(digest), error=error)
             ) from None
 
     def drop(self, digests: set[str]) -> None:

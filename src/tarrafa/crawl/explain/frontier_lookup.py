@@ -81,7 +81,7 @@ class FrontierLookup:
 
 def silence_notice(data: DataDirectory, error: Unreachable) -> Message | str:
     """Why the file of a running frontier is read, and which processes are silent."""
-    why = message("{reason}: this is the state of the frontier's file", reason=str(error))
+    why = message("{reason}: this is the state of the frontier's file", reason=error)
     return joined([*(one.message for one in silent_processes(data)), why])
 
 

@@ -268,9 +268,7 @@ class RelayCommitter:
         self._committer.record_visit(session, FinishedVisit(done.visit, record, None, done.discovered, done.listing))
         if not self._lease.holds_lease():
             self._committer.fail(
-                LeaseLost(
-                    message("worker {name} has lost its leases: it was silent for too long", name=str(self._name))
-                )
+                LeaseLost(message("worker {name} has lost its leases: it was silent for too long", name=self._name))
             )
         self.request_commit()
 

@@ -157,7 +157,7 @@ class ChildProcess:
             raise DataError(self.last_error())
         if len(self.starts) == RESTARTS_MAX and boottime() - self.starts[0] < RESTARTS_WINDOW_S:
             raise DataError(
-                message("{name} keeps dying ({cause}); see {log}", name=self.name, cause=self.cause, log=str(self.log))
+                message("{name} keeps dying ({cause}); see {log}", name=self.name, cause=self.cause, log=self.log)
             )
 
     @property

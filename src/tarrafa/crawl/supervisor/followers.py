@@ -54,7 +54,7 @@ class Followers:
                         "--index-shards {wanted}: the index of {root} is divided otherwise ({there}); `tarrafa"
                         " rebuild index --shards {wanted}` makes it again",
                         wanted=str(wanted),
-                        root=str(self._data.root),
+                        root=self._data.root,
                         there=str(there),
                     )
                 )

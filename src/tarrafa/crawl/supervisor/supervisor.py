@@ -107,7 +107,7 @@ class Supervisor:
         self.data.create()
         self._lock = self.data.try_lock()
         if self._lock is None:
-            raise Locked(message("{path}: another Tarrafa process is working here", path=str(self.data.root)))
+            raise Locked(message("{path}: another Tarrafa process is working here", path=self.data.root))
         try:
             self._check()
             self._limits.write()

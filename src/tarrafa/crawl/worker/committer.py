@@ -281,13 +281,13 @@ class Committer:
         """Make the records durable, deliver the links, finish the visits; all of it only while we hold the leases."""
         if not self._lease.holds_lease():
             raise LeaseLost(
-                message("worker {name} was stopped, or too slow, for longer than its lease", name=str(self._name))
+                message("worker {name} was stopped, or too slow, for longer than its lease", name=self._name)
             )
         pending, self._pending, self._committed_at = self._pending, PendingCommit(), boottime()
         discovered, reports = pending.discovered(), pending.build_reports()
         await asyncio.to_thread(self._recorder.seal())
         if not self._lease.holds_lease():
-            raise LeaseLost(message("worker {name} could not write for longer than its lease", name=str(self._name)))
+            raise LeaseLost(message("worker {name} could not write for longer than its lease", name=self._name))
         await self._deliver(discovered)
         for part in split_into_messages(reports):
             answers = await self._frontier.finish(self._lease.worker, [report for _, report in part])

@@ -208,7 +208,7 @@ class Collections:
                 message(
                     "{name}: [identity] is fixed when a collection is created (fold_case = {fold_case},"
                     " strip_slash = {strip_slash}); use another name",
-                    name=str(wanted.name),
+                    name=wanted.name,
                     fold_case=str(fixed.fold_case),
                     strip_slash=str(fixed.strip_slash),
                 )
@@ -325,12 +325,12 @@ class Collections:
         if known is not None:
             if known.row.state != IMPORTING or known.row.reason != image.reason:
                 raise FrontierError(
-                    message("a collection named {name!r} is here already; nothing was changed", name=str(image.name))
+                    message("a collection named {name!r} is here already; nothing was changed", name=image.name)
                 )
             return known.row
         if self._decode(image.config).name != image.name:
             raise FrontierError(
-                message("the collection {name!r} has the configuration of another one", name=str(image.name))
+                message("the collection {name!r} has the configuration of another one", name=image.name)
             )
         if number is None:  # the same as in the other frontier, unless it is in use here
             number = max(self._next_number(), image.number)
@@ -493,13 +493,13 @@ class Collections:
 def _check_usable(known: LoadedCollection) -> None:
     if known.row.state == DELETING:
         raise FrontierError(
-            message("{name}: is being deleted; run the same `tarrafa delete` command again", name=str(known.row.name))
+            message("{name}: is being deleted; run the same `tarrafa delete` command again", name=known.row.name)
         )
     if known.row.state == IMPORTING:
         raise FrontierError(
             message(
                 "{name}: was not wholly imported; run the same `tarrafa import frontier` command again",
-                name=str(known.row.name),
+                name=known.row.name,
             )
         )
 
@@ -582,7 +582,7 @@ class CollectionDeleter:
     def has_no_visits_out(self, known: LoadedCollection) -> bool:
         """Whether no visit of it is handed out; none will be any more."""
         if known.row.state != DELETING:
-            raise FrontierError(message("{name}: is not being deleted", name=str(known.row.name)))
+            raise FrontierError(message("{name}: is not being deleted", name=known.row.name))
         return not self._counters.state(known.row.id, UrlState.HANDED_OUT)
 
     def record_deletion(self, known: LoadedCollection) -> bool:

@@ -244,7 +244,7 @@ def check_schema(db: FrontierDatabase, path: Path) -> None:
         raise DataError(
             message(
                 "{path}: written by a newer Tarrafa (schema {version}, this one knows {known})",
-                path=str(path),
+                path=path,
                 version=str(version),
                 known=str(SCHEMA_VERSION),
             )
@@ -255,7 +255,7 @@ def check_schema(db: FrontierDatabase, path: Path) -> None:
                 "{path}: written by an older Tarrafa (schema {version}, this one knows {known});"
                 " nothing was changed. `tarrafa rebuild frontier` makes it again from the archive, and keeps this one"
                 " aside",
-                path=str(path),
+                path=path,
                 version=str(version),
                 known=str(SCHEMA_VERSION),
             )

@@ -98,7 +98,7 @@ class SqliteFrontier:
     ) -> None:
         lock = try_lock(path.with_name(path.name + ".lock"))
         if lock is None:
-            raise Locked(message("{path}: another process has the frontier open", path=str(path)))
+            raise Locked(message("{path}: another process has the frontier open", path=path))
         self._lock, self._path, self._on_fatal = lock, path, on_fatal
         self._data = DataDirectory(path.parent)
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
@@ -148,7 +148,7 @@ class SqliteFrontier:
             cause = (
                 self._translate(error)
                 if isinstance(error, apsw.Error)
-                else DataError(message("{path}: {error}", path=str(self._path), error=repr(error)))
+                else DataError(message("{path}: {error}", path=self._path, error=repr(error)))
             )
             for job in jobs:
                 job.error = job.error or cause
@@ -177,8 +177,8 @@ class SqliteFrontier:
                 message(
                     "{path}: the disk is full or cannot be written ({error}); free some space and run the"
                     " command again",
-                    path=str(self._path),
-                    error=str(error),
+                    path=self._path,
+                    error=error,
                 )
             )
         return translate_error(self._path, error)
@@ -267,7 +267,7 @@ class FrontierSnapshot:
             self._connection.execute("BEGIN")
             self._store = FrontierStore(FrontierDatabase(self._connection), clock, LeaseClock())
         except apsw.Error as error:
-            raise DataError(message("{path}: {error}", path=str(path), error=str(error))) from None
+            raise DataError(message("{path}: {error}", path=path, error=error)) from None
 
     def __enter__(self) -> "FrontierSnapshot":
         return self
@@ -282,7 +282,7 @@ class FrontierSnapshot:
         try:
             return self._store.transfer.export_hosts(after, limit)
         except apsw.Error as error:
-            raise DataError(message("{path}: {error}", path=str(self._path), error=str(error))) from None
+            raise DataError(message("{path}: {error}", path=self._path, error=error)) from None
 
     def count_urls(self) -> dict[str, int]:
         return {one.name: one.known for one in self._store.collections.status()}
@@ -307,7 +307,7 @@ def _reader(path: Path) -> Iterator[FrontierStore]:
             message(
                 "{path}: is missing; of a frontier that is elsewhere ask with --frontier ADDRESS; if it"
                 " was here and got lost, `tarrafa rebuild frontier` makes it again",
-                path=str(path),
+                path=path,
             )
         )
     try:
@@ -368,9 +368,7 @@ def read_statuses_by_host(path: Path, collection: str) -> list[tuple[str, int | 
 def translate_error(path: Path, error: apsw.Error) -> DataError:
     remedy = message("`tarrafa rebuild frontier` makes it again from the archive")
     if isinstance(error, apsw.CorruptError | apsw.NotADBError):
-        return DataError(
-            message("{path}: damaged ({error}); {remedy}", path=str(path), error=str(error), remedy=remedy)
-        )
+        return DataError(message("{path}: damaged ({error}); {remedy}", path=path, error=error, remedy=remedy))
     if isinstance(error, apsw.CantOpenError) and not path.exists():
-        return DataError(message("{path}: is missing; {remedy}", path=str(path), remedy=remedy))
-    return DataError(message("{path}: {error}", path=str(path), error=str(error)))
+        return DataError(message("{path}: is missing; {remedy}", path=path, remedy=remedy))
+    return DataError(message("{path}: {error}", path=path, error=error))
