@@ -21,7 +21,7 @@ from tantivy import Query as TantivyQuery
 
 from tarrafa.index import schema
 from tarrafa.index.document_fields import split_url_id, url_words
-from tarrafa.index.frequent_words import frequent_pairs
+from tarrafa.index.frequent_words import are_frequent, frequent_pairs
 from tarrafa.index.text_analysis import fold, readings, words
 from tarrafa.model import UrlId
 from tarrafa.search.query_parser import QueryFilter, QueryGroup, QueryNode, QueryPrefix, QueryText, Sign, is_condition
@@ -236,7 +236,7 @@ class QueryBuilder:
         for terms in occurring:
             sought = SoughtPhrase.of(field, terms)
             here = [frequency(sought.field, term) for term in sought.terms]
-            if all(here) and all(frequency(schema.PAIRS, pair) for pair in sought.pairs):
+            if all(here):
                 found.append(_boosted(sought.query(), common / _idf(here, self._here)))
         return found
 
@@ -378,25 +378,20 @@ def _in_a_row(text: str) -> list[Terms]:
 
 
 class SoughtPhrase(NamedTuple):
-    """How one reading is searched: a term, or adjacent terms by their positions, in pages that hold all `pairs`."""
+    """The field in which a reading is searched, and the adjacent terms there."""
 
     field: str
     terms: Terms
-    pairs: Terms = ()
 
     @classmethod
     def of(cls, field: str, terms: Terms) -> "SoughtPhrase":
-        pairs = tuple(frequent_pairs(terms)) if field == schema.ALL else ()
-        return cls(schema.PAIRS, pairs) if pairs and len(terms) == 2 else cls(field, terms, pairs)
+        by_pairs = field == schema.ALL and len(terms) > 1 and are_frequent(terms)
+        return cls(schema.PAIRS, tuple(frequent_pairs(terms))) if by_pairs else cls(field, terms)
 
     def query(self) -> TantivyQuery:
         if len(self.terms) == 1:
             return TantivyQuery.term_query(schema.SCHEMA, self.field, self.terms[0], "freq")
-        phrase = TantivyQuery.phrase_query(schema.SCHEMA, self.field, [*self.terms])
-        if not self.pairs:
-            return phrase
-        held = [(Occur.Must, filter_query(schema.PAIRS, pair)) for pair in dict.fromkeys(self.pairs)]
-        return TantivyQuery.boolean_query([(Occur.Must, phrase), *held])
+        return TantivyQuery.phrase_query(schema.SCHEMA, self.field, [*self.terms])
 
 
 def _boosted(clause: TantivyQuery, boost: float) -> TantivyQuery:
