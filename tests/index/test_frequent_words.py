@@ -1,7 +1,5 @@
 """Frequent words: as many in each language, and pairs of them alone."""
 
-from pathlib import Path
-
 import pytest
 
 from tarrafa.errors import DataError
@@ -35,7 +33,7 @@ def test_frequent_neighbours_are_pairs_with_a_filler_between_runs(text, language
     assert frequent_pairs(analyze(text, language).split()) == pairs
 
 
-def test_an_index_with_other_frequent_words_is_refused(tmp_path: Path):
+def test_an_index_with_other_frequent_words_is_refused(tmp_path):
     data = new_data(tmp_path / "data")
     write(data, [a_record("http://a.test/")])
     catch_up(data)
