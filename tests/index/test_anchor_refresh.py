@@ -12,9 +12,10 @@ from tarrafa.archive import projection
 from tarrafa.archive.warc_reader import Cursor, follow, read_entry
 from tarrafa.clock import boottime
 from tarrafa.graph import follower as graph
-from tarrafa.index import follower, shards
+from tarrafa.index import anchor_refresh, follower, shards
 from tarrafa.index import follower as index
-from tarrafa.index.follower import IndexFollower, catch_up, is_settled, is_stale, rebuild
+from tarrafa.index.anchor_refresh import is_stale
+from tarrafa.index.follower import IndexFollower, catch_up, is_settled, rebuild
 from tarrafa.index.index_state import IndexedStanding
 from tarrafa.model import Link
 from tarrafa.runtime.data_dir import DataDirectory
@@ -81,7 +82,7 @@ def test_a_page_is_found_by_the_words_of_links_that_came_later(data):
 
 
 def test_it_happens_by_itself_while_the_follower_runs(data, monkeypatch):
-    monkeypatch.setattr(follower, "PAUSE_S_MIN", 0.0)
+    monkeypatch.setattr(anchor_refresh, "PAUSE_S_MIN", 0.0)
     settled = threading.Event()
     original = IndexFollower.refresh
 
@@ -217,7 +218,7 @@ def test_every_part_settles_its_own(data):
 
 
 def _die_while_refreshing(data: DataDirectory, after_s: float) -> None:
-    follower.PAUSE_S_MIN, projection.COMMIT_RECORDS, projection.COMMIT_EVERY_S, index.POLL_S = (
+    anchor_refresh.PAUSE_S_MIN, projection.COMMIT_RECORDS, projection.COMMIT_EVERY_S, index.POLL_S = (
         0.0,
         10,
         0.01,

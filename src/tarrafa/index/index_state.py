@@ -3,7 +3,7 @@
 Promises: cursor, visits and standings are saved together, and only after tantivy has committed the documents. A crash
 in between replays records over existing documents, and replaying is harmless: each begins by deleting its own key. An
 indexed page keeps the position of its archive record, and its in-links, rank and anchors at indexing time
-(`IndexedStanding`), so that it can be written again when they have changed (`follower.AnchorRefresher`). Search need
+(`IndexedStanding`), so that it can be written again when they have changed (`AnchorRefresher`). Search need
 not filter pages that the index has deleted, as reported by `is_applied`: the takedown marker is written after the
 commit, and removed before the next change. Every page that its collection keeps has a fate (`PageFate`), and the totals
 by fate, which triggers keep, change with it in one transaction. Knows nothing of documents.
