@@ -62,7 +62,7 @@ def cpu_by_process(root: int) -> dict[str, float]:
 def role(words: list[str]) -> str:
     """Name of a process by its command line: `--projection index` or the module that it runs."""
     line = " ".join(words)
-    for name, mark in {"worker": "worker.worker", "frontier": "frontier.server_process", "parser": "parser"}.items():
+    for name, mark in {"worker": "worker.worker", "frontier": "rpc.frontier_server", "parser": "parser"}.items():
         if mark in line:
             return name
     if "--projection" in words:

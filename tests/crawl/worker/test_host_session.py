@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tarrafa.clock import Clock
 from tarrafa.config import Collection
 from tarrafa.crawl.relay.remote_fetch import RemoteParser
-from tarrafa.crawl.worker.host_resolver import HostResolver, ResolvedHost
+from tarrafa.crawl.worker.politeness import HostResolver, ResolvedHost
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse
 from tarrafa.frontier.messages import Lease
 from tarrafa.model import HostId, Status, Visit
