@@ -21,7 +21,8 @@ from tantivy import Query as TantivyQuery
 
 from tarrafa.index import schema
 from tarrafa.index.document_fields import split_url_id, url_words
-from tarrafa.index.text_analysis import covering_pairs, fold, readings, words
+from tarrafa.index.frequent_words import frequent_pairs
+from tarrafa.index.text_analysis import fold, readings, words
 from tarrafa.model import UrlId
 from tarrafa.search.query_parser import QueryFilter, QueryGroup, QueryNode, QueryPrefix, QueryText, Sign, is_condition
 from tarrafa.search.request import ExpansionTerm
@@ -233,10 +234,10 @@ class QueryBuilder:
         occurring, found = self._occurring(field, alternatives), list[TantivyQuery]()
         common, frequency = share * self._common(occurring), self._local.frequency
         for terms in occurring:
-            where, sought = _sought(field, terms)
-            here = [frequency(where, term) for _, term in sought]
-            if all(here):
-                found.append(_boosted(_stand(where, sought), common / _idf(here, self._here)))
+            sought = SoughtPhrase.of(field, terms)
+            here = [frequency(sought.field, term) for term in sought.terms]
+            if all(here) and all(frequency(schema.PAIRS, pair) for pair in sought.pairs):
+                found.append(_boosted(sought.query(), common / _idf(here, self._here)))
         return found
 
     def _occurring(self, field: str, alternatives: Iterable[Terms]) -> dict[Terms, list[int]]:
@@ -376,17 +377,26 @@ def _in_a_row(text: str) -> list[Terms]:
     return [terms for terms in readings(text) if len(terms) > 1]
 
 
-def _sought(field: str, terms: Terms) -> tuple[str, list[tuple[int, str]]]:
-    """The field in which adjacent terms are searched, and the terms there."""
-    if field == schema.ALL and len(terms) > 1:
-        return schema.PAIRS, covering_pairs(terms)
-    return field, list(enumerate(terms))
+class SoughtPhrase(NamedTuple):
+    """How one reading is searched: a term, or adjacent terms by their positions, in pages that hold all `pairs`."""
 
+    field: str
+    terms: Terms
+    pairs: Terms = ()
 
-def _stand(field: str, sought: list[tuple[int, str]]) -> TantivyQuery:
-    if len(sought) == 1:
-        return TantivyQuery.term_query(schema.SCHEMA, field, sought[0][1])
-    return TantivyQuery.phrase_query(schema.SCHEMA, field, [*sought])
+    @classmethod
+    def of(cls, field: str, terms: Terms) -> "SoughtPhrase":
+        pairs = tuple(frequent_pairs(terms)) if field == schema.ALL else ()
+        return cls(schema.PAIRS, pairs) if pairs and len(terms) == 2 else cls(field, terms, pairs)
+
+    def query(self) -> TantivyQuery:
+        if len(self.terms) == 1:
+            return TantivyQuery.term_query(schema.SCHEMA, self.field, self.terms[0], "freq")
+        phrase = TantivyQuery.phrase_query(schema.SCHEMA, self.field, [*self.terms])
+        if not self.pairs:
+            return phrase
+        held = [(Occur.Must, filter_query(schema.PAIRS, pair)) for pair in dict.fromkeys(self.pairs)]
+        return TantivyQuery.boolean_query([(Occur.Must, phrase), *held])
 
 
 def _boosted(clause: TantivyQuery, boost: float) -> TantivyQuery:
@@ -447,7 +457,7 @@ def _literal(text: str) -> str:
 
 def filter_query(field: str, value: str) -> TantivyQuery:
     """A query that adds nothing to the score."""
-    return TantivyQuery.const_score_query(TantivyQuery.term_query(schema.SCHEMA, field, value), 0.0)
+    return TantivyQuery.const_score_query(TantivyQuery.term_query(schema.SCHEMA, field, value, "basic"), 0.0)
 
 
 # -- length normalization over several shards --------------------------------------------------------------------------
