@@ -139,11 +139,10 @@ def _read_sized(stream: IO[bytes], start: bytes, readable: int, wants: Callable[
     if HEAD_END not in record:
         record = _inflate(packed, size)
     head = _parse_head(record, size)
-    if not wants(head):
-        return PackedRecord(head, None, member_size)
-    if len(record) < size:
+    is_wanted = wants(head)
+    if len(record) < size and (is_wanted or MEMBER_START in packed):  # the next member, or bytes that look like it
         record = _inflate(packed, size)
-    return PackedRecord(head, _content(head, record), member_size)
+    return PackedRecord(head, _content(head, record) if is_wanted else None, member_size)
 
 
 def _inflate(packed: bytes, size: int) -> bytes:
