@@ -246,6 +246,7 @@ def _links(report: CollectionReport, _: Translator) -> ReportSection:
         (_("Pages not indexed yet"), links.waiting or None),
         (_("Pages in the index that are no longer kept"), links.unkept or None),
         (_("Pages with more structured data than is kept of one page"), links.cut or None),
+        (_("Pages with more text than is kept of one page"), links.cut_text or None),
         (_("URLs answered or refused, and not kept"), links.dropped),
         (_("URLs in the queue"), links.pending),
         (_("URLs given up after failures"), links.failed),

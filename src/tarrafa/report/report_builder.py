@@ -183,7 +183,9 @@ def _links(
     request: PartRequest,
 ) -> UrlCounts:
     kept, status = len(tables.documents), facts.status
-    found = UrlCounts(graph.urls if graph is not None else None, None, tables.accessed(), kept, cut=tables.cut())
+    cut, cut_text = tables.cut()
+    mentioned = graph.urls if graph is not None else None
+    found = UrlCounts(mentioned, None, tables.accessed(), kept, cut=cut, cut_text=cut_text)
     if index is not None:
         found = replace(found, indexed=index.indexed)
     if index is not None and not request.is_limited:  # else the index has more than this report is about
