@@ -139,6 +139,7 @@ COLLECTION_STATES = {
     "paused": message("paused"),
     "stopped": message("stopped"),
     "finished": message("finished"),
+    "failed": message("failed"),  # for people: finished without a page
     "deleting": message("being deleted"),
     "importing": message("being imported"),
 }
