@@ -14,7 +14,13 @@ from tarrafa.frontier.rpc.codec import KEEPALIVE_EVERY_S, KEEPALIVE_IDLE_S, KEEP
 from tarrafa.testweb.world.world import World
 from tests.journey.cluster import Cluster, wait_for
 from tests.journey.crawl_journey import a_journey
-from tests.journey.repeated_requests import Kill, broken_promises, describe_repeated, repeated_requests
+from tests.journey.repeated_requests import (
+    NOTICED_S_MAX,
+    Kill,
+    broken_promises,
+    describe_repeated,
+    repeated_requests,
+)
 
 SPACE, HERE, THERE = f"tarrafa-{os.getpid()}", f"tr{os.getpid()}a", f"tr{os.getpid()}b"
 NET = f"10.231.{os.getpid() % 250}"
@@ -140,7 +146,8 @@ def test_a_cut_repeats_only_the_last_answers(tmp_path, another_machine, hosts, d
             cluster.wait_until_exhausted(node)
         finally:
             cluster.end()
-        repeated = repeated_requests(journey.requests(), [Kill(cut_at, cut_at + delay_s)])
+        noticed = cut_at + delay_s + NOTICED_S_MAX * (busy - 1.0)
+        repeated = repeated_requests(journey.requests(), [Kill(cut_at, noticed)])
         print(f"{hosts} hosts, delay {delay_s}, cut for {cut_s:.0f} s: {describe_repeated(repeated, 1, busy)}")
         assert not broken_promises(repeated, busy)
         assert not repeated or cut_s > LEASE_S

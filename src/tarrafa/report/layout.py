@@ -570,7 +570,7 @@ def _search(report: CollectionReport, _: Translator) -> ReportSection | None:
     table = ReportTable(_("Search times"), columns, rows)
     sentence = _(
         "Questions of the collection's own words, each asked twice in a row, on this machine, when this "
-        "report was made."
+        "report was made. Both times the index is searched: the result cache of the search page is not used."
     )
     return ReportSection("search", _("Search times"), [sentence], [table])
 
