@@ -37,8 +37,9 @@ RULES_CACHED_MAX = 10_000
 NAME_CHARS_MAX = 100
 SMALL_MAX = (1 << 16) - 1
 
-# Flags of a row. READ: the links of the page were counted; CUT: not all of its structured data are kept.
-KEPT, REQUESTED, GRACE, READ, CUT = 1, 2, 4, 8, 16
+# Flags of a row. READ: the links of the page were counted; CUT: not all of its structured data are
+# kept; CUT_TEXT: not all of its text.
+KEPT, REQUESTED, GRACE, READ, CUT, CUT_TEXT = 1, 2, 4, 8, 16, 32
 ROW = np.dtype([
     ("url", "u8"), ("at", "f8"), ("visit", "u4"), ("elapsed_s", "f4"), ("bytes", "u4"), ("host", "u4"),
     ("external", "u4"), ("status", "i2"), ("depth", "u2"), ("type", "u2"), ("language", "u2"), ("charset", "u2"),
@@ -108,6 +109,7 @@ class _Page(msgspec.Struct):
     charset: str = ""
     links: tuple[_Link, ...] = ()
     cut_statements: bool = False
+    cut_text: bool = False
 
 
 class _VisitMetadata(msgspec.Struct):
@@ -270,7 +272,7 @@ class VisitReader:
         number = self._number
         flags = KEPT * outcome.kept | REQUESTED * outcome.requested | GRACE * outcome.grace
         if page is not None:
-            flags |= READ | CUT * page.cut_statements
+            flags |= READ | CUT * page.cut_statements | CUT_TEXT * page.cut_text
         return (
             key, outcome.at, seen.visit, outcome.elapsed_s, min(outcome.length, 0xFFFFFFFF), host,
             min(outcome.external, 0xFFFFFFFF), outcome.status, min(seen.depth, SMALL_MAX),
