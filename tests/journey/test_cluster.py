@@ -181,7 +181,7 @@ def test_a_worker_whose_clock_is_an_hour_off_neither_hammers_nor_waits(cluster, 
             worker.terminate()
     assert_exact(cluster, "one")
     way = "ahead of" if hour > 0 else "behind"
-    assert f"this machine's clock is 3,600 s {way} the frontier's" in node.note
+    assert f"this machine's clock is 3,600 s {way} the frontier's" in str(node.note)
     for record in cluster.records("one"):
         assert right.epoch <= record.outcome.at <= right.now(), "dated by the frontier's clock"
 
