@@ -1,7 +1,9 @@
 """Phrases are found exactly: the pages that hold the words side by side in one text, whatever the words."""
 
+import math
 import random
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -11,6 +13,7 @@ from tarrafa.index import follower as index
 from tarrafa.index import schema, shards
 from tarrafa.index.text_analysis import analyze
 from tarrafa.model import Link, VisitRecord
+from tarrafa.search import local_shard, query_builder
 from tarrafa.search.query_builder import SoughtPhrase
 from tarrafa.search.request import SearchRequest
 from tarrafa.search.searcher import Searcher
@@ -76,21 +79,32 @@ def pages() -> list[WrittenPage]:
     return [random_page(rng, number) for number in range(PAGES)]
 
 
-@pytest.fixture(scope="module", params=["1", "3"])
-def searcher(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, pages: list[WrittenPage]
-) -> Searcher:
-    """One index, and one in three parts; in several segments."""
-    data = new_data(tmp_path_factory.mktemp("phrases") / "data")
-    shards.set_layout(data, shards.parse_layout(request.param, "test"))
+def indexed(folder: Path, pages: Sequence[WrittenPage], layout: str) -> Searcher:
+    """In several segments of each part."""
+    data = new_data(folder / "data")
+    shards.set_layout(data, shards.parse_layout(layout, "test"))
     written = records(pages)
-    write(data, written[:60], "w1")
-    graph.catch_up(data, lambda name, weights: None)
-    index.catch_up(data)
-    write(data, written[60:], "w2")
-    graph.catch_up(data, lambda name, weights: None)
-    index.catch_up(data)
+    for worker, some in (("w1", written[:60]), ("w2", written[60:])):
+        write(data, some, worker)
+        graph.catch_up(data, lambda name, weights: None)
+        index.catch_up(data)
     return Searcher.open(data)
+
+
+@pytest.fixture(scope="module")
+def one_index(tmp_path_factory: pytest.TempPathFactory, pages: list[WrittenPage]) -> Searcher:
+    return indexed(tmp_path_factory.mktemp("one"), pages, "1")
+
+
+@pytest.fixture(scope="module")
+def three_parts(tmp_path_factory: pytest.TempPathFactory, pages: list[WrittenPage]) -> Searcher:
+    return indexed(tmp_path_factory.mktemp("three"), pages, "3")
+
+
+@pytest.fixture(params=["one_index", "three_parts"])
+def searcher(request: pytest.FixtureRequest) -> Searcher:
+    found: Searcher = request.getfixturevalue(request.param)
+    return found
 
 
 def found_by(searcher: Searcher, phrase: str) -> set[str]:
@@ -124,26 +138,65 @@ def test_a_phrase_of_a_page_is_found_and_never_across_its_texts(searcher, pages)
 
 
 @pytest.mark.parametrize(
-    ("phrase", "field", "terms", "pairs"),
+    ("phrase", "field", "terms"),
     [
-        ("de que", schema.PAIRS, ("de_que",), ()),
-        ("de de", schema.PAIRS, ("de_de",), ()),
-        ("de tarrafa", schema.ALL, ("de", "tarraf"), ()),
-        ("de que de", schema.ALL, ("de", "que", "de"), ("de_que", "que_de")),
-        ("rede de que", schema.ALL, ("red", "de", "que"), ("de_que",)),
-        ("tarrafa", schema.ALL, ("tarraf",), ()),
+        ("de que", schema.PAIRS, ("de_que",)),
+        ("de de", schema.PAIRS, ("de_de",)),
+        ("de que de", schema.PAIRS, ("de_que", "que_de")),
+        ("de que não a", schema.PAIRS, ("de_que", "que_nao", "nao_a")),
+        ("de tarrafa", schema.ALL, ("de", "tarraf")),
+        ("rede de que", schema.ALL, ("red", "de", "que")),
+        ("tarrafa", schema.ALL, ("tarraf",)),
+        ("de", schema.ALL, ("de",)),
     ],
 )
-def test_two_frequent_words_are_a_pair_and_other_phrases_are_found_by_positions(phrase, field, terms, pairs):
-    assert SoughtPhrase.of(schema.ALL, tuple(analyze(phrase, "pt").split())) == (field, terms, pairs)
-    in_title = SoughtPhrase.of(schema.TITLE, tuple(analyze(phrase, "pt").split()))
-    assert (in_title.field, in_title.pairs) == (schema.TITLE, ()), "pairs are of `all`"
+def test_frequent_words_are_found_by_pairs_and_other_phrases_by_positions(phrase, field, terms):
+    sought = tuple(analyze(phrase, "pt").split())
+    assert SoughtPhrase.of(schema.ALL, sought) == (field, terms)
+    assert SoughtPhrase.of(schema.TITLE, sought) == (schema.TITLE, sought), "pairs are of `all`"
 
 
 def test_pairs_in_other_places_of_a_page_do_not_make_a_longer_phrase(tmp_path):
     data = new_data(tmp_path / "data")
     write(
-        data, [a_record("http://a.test/", text="de que tarrafa que não"), a_record("http://b.test/", text="de que não")]
+        data,
+        [
+            a_record("http://a.test/", text="de que tarrafa não a que não"),
+            a_record("http://b.test/", text="de que não"),
+        ],
     )
     index.catch_up(data)
     assert found_by(Searcher.open(data), "de que não") == {"http://b.test/"}
+
+
+# -- neighbours of two words that many pages hold ----------------------------------------------------------------------
+
+
+def scores_of(searcher: Searcher, text: str, n: int = PAGES) -> dict[str, float]:
+    hits = searcher.search(SearchRequest(text, n, copies=True, crowded=True)).hits
+    return {hit.url: hit.score for hit in hits}
+
+
+@pytest.mark.parametrize("text", ["rede tarrafa", "tarrafa função rede", "+net +library", "réseau filets", "de rede"])
+def test_costly_neighbours_score_the_best_matches_as_others_do(searcher, monkeypatch, text):
+    expected = scores_of(searcher, text)
+    assert len(expected) > 10
+    monkeypatch.setattr(query_builder, "EARLY_PAIR_DOCUMENTS_MAX", 0)
+    assert scores_of(searcher, text) == pytest.approx(expected, abs=2e-4)
+
+
+def test_costly_neighbours_count_for_the_first_matches_alone_however_many_are_asked_for(one_index, monkeypatch):
+    text = "rede tarrafa"
+    everywhere = scores_of(one_index, text)
+    monkeypatch.setattr(query_builder, "EARLY_PAIR_DOCUMENTS_MAX", 0)
+    monkeypatch.setattr(local_shard, "LATE_PAIR_MATCHES", 3)
+    found = scores_of(one_index, text)
+    assert set(found) == set(everywhere)
+    lowered = [url for url, score in found.items() if score < everywhere[url] - 1e-3]
+    assert 0 < len(lowered) <= len(found) - 3
+    assert list(scores_of(one_index, text, 5)) == list(found)[:5]
+    for url in [*list(found)[:10], *lowered]:
+        parts = one_index.explain_score(SearchRequest(text, crowded=True), url)
+        links = [part.value for part in parts if part.kind == "links"]
+        words = [part.value for part in parts if part.kind in ("text", "title", "pair")]
+        assert sum(words) * math.prod(links) == pytest.approx(found[url], abs=1e-3), url

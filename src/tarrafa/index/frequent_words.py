@@ -8,15 +8,15 @@ tantivy.
 A phrase is found by the positions of its words in the pages that hold all of them. For rare words these are few pages;
 for two frequent words they are half of all pages, and the positions there are long lists. So two adjacent frequent
 terms are also one term, a *pair* (`de_a`), and no other two are: pairs of all adjacent terms would be two thirds of the
-index. A phrase of two frequent words is one look-up; a longer phrase is checked by positions, only in pages that hold
-its frequent pairs. Known weakness: a phrase of two words that are frequent in one collection only (a name that every
-page holds) is found by positions.
+index. A phrase of frequent words is found by its pairs: two words are one look-up, four are three pairs in a row. Every
+other phrase has a word that is not frequent, and is found by positions. Known weakness: words that are frequent in one
+collection only (the menu of a site) are found by positions.
 
 The words are those that are frequent in every one of several kinds of written text (abstracts, help texts, manuals),
 and the function words of the language. Words with the same term (`o`, `os`) count once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from xxhash import xxh3_64_hexdigest
@@ -24,6 +24,7 @@ from xxhash import xxh3_64_hexdigest
 from tarrafa.index.text_analysis import analyze
 
 PAIR_BOUND = "_"  # between two adjacent terms; no term contains it
+FILLER = "|"  # stands where neighbours in a field are none in the text; no term contains it
 
 _WORDS = {
     "pt": """
@@ -36,7 +37,7 @@ _WORDS = {
         vários tanto tal dois duas três primeiro segundo novo grande maior menor melhor bom boa último parte
         forma caso vez tempo dia ano mês hora pessoa país trabalho nome número tipo ponto meio modo exemplo
         lista informação dados página texto site serviço sistema produto empresa brasil estado governo público
-        geral grupo área nível ação através além fim final início leia veja mostrar criar incluir conter 1 2 3 4
+        geral grupo área nível ação através além fim final início falar região mostrar criar incluir conter 1 2 3 4
         5 6 7 8 9
         """,
     "en": """
@@ -65,8 +66,19 @@ def frequent_terms(language: str = "") -> frozenset[str]:
 
 
 def frequent_pairs(terms: Sequence[str]) -> list[str]:
-    """Each two adjacent terms that are both frequent, as one term."""
-    frequent = _ALL_TERMS
-    return [
-        one + PAIR_BOUND + following for one, following in pairwise(terms) if one in frequent and following in frequent
-    ]
+    """Each two adjacent frequent terms as one term, with a filler between two runs of frequent terms: pairs that are
+    neighbours in this list are neighbours in the text.
+    """
+    frequent, found, goes_on = _ALL_TERMS, list[str](), False
+    for one, following in pairwise(terms):
+        if one in frequent and following in frequent:
+            found.append(one + PAIR_BOUND + following)
+            goes_on = True
+        elif goes_on:
+            found.append(FILLER)
+            goes_on = False
+    return found
+
+
+def are_frequent(terms: Iterable[str]) -> bool:
+    return _ALL_TERMS.issuperset(terms)
