@@ -20,7 +20,7 @@ import msgspec
 from tarrafa.archive.projection import ProjectionState
 from tarrafa.archive.warc_reader import ArchiveEntry, Cursor
 from tarrafa.frontier.messages import UrlWeight
-from tarrafa.model import GONE, REDIRECTS, CollectionNote, Link, Status, UrlId, VisitRecord
+from tarrafa.model import GONE, REDIRECTS, CollectionNote, Status, UrlId, VisitRecord
 from tarrafa.parse.url import canonical, host_id, host_key, url_id
 from tarrafa.runtime.sqlite import rows
 
@@ -67,16 +67,19 @@ def out_edges(record: VisitRecord) -> list[OutEdge] | None:
         walked = outcome.status in REDIRECTS or outcome.status == 200
         edges.append(OutEdge(target, "", REDIRECT, 0 if walked else None))
     if page is not None:
-        edges.extend(_edge(link, page.robots.nofollow) for link in page.links[:EDGES_PER_PAGE_MAX])
+        follows = not page.robots.nofollow
+        edges += [
+            OutEdge(
+                link.url,
+                link.anchor[:ANCHOR_CHARS_MAX],
+                link.rel[:REL_CHARS_MAX].lower() if link.rel else "",
+                1 if follows and (not link.rel or link.is_followed) else None,
+            )
+            for link in page.links[:EDGES_PER_PAGE_MAX]
+        ]
     elif target is None and (outcome.grace or outcome.status not in LEADS_NOWHERE):
         return None
     return edges
-
-
-def _edge(link: Link, page_nofollow: bool) -> OutEdge:
-    rel = link.rel[:REL_CHARS_MAX].lower() if link.rel else ""
-    walked = not page_nofollow and link.is_followed
-    return OutEdge(link.url, link.anchor[:ANCHOR_CHARS_MAX], rel, 1 if walked else None)
 
 
 @dataclass(slots=True, eq=False)
@@ -433,11 +436,7 @@ class GraphWriter:
         )
         many(
             "INSERT INTO undelivered (collection, nodes) VALUES (?, ?)",
-            (
-                (collection, array("q", sorted(nodes)).tobytes())
-                for collection, nodes in self._undelivered.items()
-                if nodes
-            ),
+            [(number, array("q", sorted(nodes)).tobytes()) for number, nodes in self._undelivered.items() if nodes],
         )
         many("INSERT OR IGNORE INTO falling VALUES (?)", ((node.number,) for node, _ in self._falling))
         balance = self._edges_added - self._edges_removed
