@@ -40,7 +40,9 @@ _LOADING = re.compile(
 _LOADED = re.compile(rb"\s(?:src|srcset|data|background|poster|action|xlink:href|href)" + _VALUE, re.IGNORECASE)
 _STYLE = re.compile(rb"<style\b.*?</style>|\sstyle" + _VALUE, re.IGNORECASE | re.DOTALL)
 _TEXT = re.compile(rb"<(script|style)\b.*?</\1>|<[^>]*>", re.IGNORECASE | re.DOTALL)
-_ELSEWHERE = re.compile(rb"(?!https?:)[a-z][a-z0-9+.-]*:|#", re.IGNORECASE)  # mailto:, javascript:, a place on this page
+_ELSEWHERE = re.compile(
+    rb"(?!https?:)[a-z][a-z0-9+.-]*:|#", re.IGNORECASE
+)  # mailto:, javascript:, a place on this page
 
 
 def corpus_pages(pages_max: int) -> tuple[list[bytes], list[str]]:

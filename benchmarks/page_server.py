@@ -114,7 +114,9 @@ class PageServer:
 
 
 @contextmanager
-def start_server(answers: Path, port: int, folder: Path, certificate: Certificate | None = None) -> Iterator[PageServer]:
+def start_server(
+    answers: Path, port: int, folder: Path, certificate: Certificate | None = None
+) -> Iterator[PageServer]:
     """Serve a file of answers while the context lasts."""
     options = ["-DWITH_TLS", "-lssl", "-lcrypto"] if certificate is not None else []
     program, log = compiled("page_server.c", *options), folder / "pages.log"
@@ -124,14 +126,16 @@ def start_server(answers: Path, port: int, folder: Path, certificate: Certificat
         command += [str(certificate.certificate), str(certificate.key)]
     kind = "C" if program is not None else "Python (no C compiler)"
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=SOURCES.parent)
+    assert process.stdout is not None
     try:
-        if process.stdout is None or process.stdout.readline() != b"ready\n":
+        if process.stdout.readline() != b"ready\n":
             raise SystemExit(f"the page server does not start: {' '.join(command)}")
         yield PageServer(process, log, kind)
     finally:
         if process.poll() is None:
             process.kill()
-        process.communicate()
+        process.wait()
+        process.stdout.close()
 
 
 class _Counts:

@@ -7,12 +7,11 @@ Knows nothing of crawls, but for the command lines of Tarrafa's processes.
 
 import contextlib
 import os
-import resource
 import signal
 import subprocess
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -76,29 +75,23 @@ def process_role(words: list[str]) -> str:
 
 
 def run_measured(
-    command: Sequence[str],
-    environment: dict[str, str],
-    *,
-    beside: Sequence[str] = (),
-    is_ready: Callable[[], bool] = lambda: True,
-    tick: Callable[[], None] = lambda: None,
-    time_max_s: float,
+    command: Sequence[str], environment: dict[str, str], tick: Callable[[], None], time_max_s: float
 ) -> Usage:
-    """Run a command to its end, or to its end by force after `time_max_s`. `beside` is started first and runs until
-    then; it counts, too. `tick` is called at every look for new processes.
+    """Run a command to its end, or to its end by force after `time_max_s`. `tick` is called at every look for new
+    processes.
     """
-    with _started(beside, environment, is_ready) as helper:
-        used = Usage(time.monotonic())
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        process = subprocess.Popen(command, env=environment, start_new_session=True, **quiet)  # type: ignore[call-overload]
-        roots = [process.pid, *([helper.pid] if helper is not None else [])]
-        find_at = pss_at = used.started_s
+    used = Usage(time.monotonic())
+    process = subprocess.Popen(
+        command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    find_at = pss_at = used.started_s
+    try:
         while (ended := os.wait4(process.pid, os.WNOHANG))[0] == 0:
             now = time.monotonic()
             if now - used.started_s > time_max_s:
                 os.killpg(process.pid, signal.SIGKILL)
             if now >= find_at:
-                _find(used.processes, roots)
+                _find(used.processes, process.pid)
                 find_at = now + FIND_EVERY_S
                 tick()
             if now >= pss_at:
@@ -106,61 +99,31 @@ def run_measured(
                 pss_at = now + PSS_EVERY_S
             _sample_cpu(used.processes)
             time.sleep(SAMPLE_EVERY_S)
-        used.ended_s = time.monotonic()
-        process.returncode = used.status = os.waitstatus_to_exitcode(ended[1])
-        used.cpu_s = _cpu_s(ended[2])
-        if helper is not None:
-            _sample_cpu(used.processes)
-            used.cpu_s += _end(helper)
+    except BaseException:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        raise
+    used.ended_s = time.monotonic()
+    process.returncode = used.status = os.waitstatus_to_exitcode(ended[1])
+    used.cpu_s = ended[2].ru_utime + ended[2].ru_stime
     return used
 
 
-@contextlib.contextmanager
-def _started(
-    command: Sequence[str], environment: dict[str, str], is_ready: Callable[[], bool]
-) -> Iterator[subprocess.Popen[bytes] | None]:
-    if not command:
-        yield None
-        return
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        until = time.monotonic() + END_S_MAX
-        while not is_ready() and process.poll() is None and time.monotonic() < until:
-            time.sleep(SAMPLE_EVERY_S)
-        yield process
-    finally:
-        if process.returncode is None:
-            process.kill()
-            process.wait()
-
-
-def _end(process: subprocess.Popen[bytes]) -> float:
-    """End a process by SIGTERM; the CPU-seconds of it and its descendants."""
-    process.terminate()
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    return _cpu_s(used)
-
-
-def _cpu_s(used: resource.struct_rusage) -> float:
-    return used.ru_utime + used.ru_stime
-
-
-def _find(known: dict[int, ProcessUse], roots: list[int]) -> None:
-    """Add the descendants of the roots; set their roles and peak memory."""
+def _find(known: dict[int, ProcessUse], root: int) -> None:
+    """Add the process and its descendants; set their roles and peak memory."""
     parents = {}
     for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             parents[int(path.name)] = int((path / "stat").read_text().rpartition(")")[2].split()[1])
     for pid in parents:
         above: int | None = pid
-        while above is not None and above not in roots:
+        while above is not None and above != root:
             above = parents.get(above)
         if above is None:
             continue
         with contextlib.suppress(OSError):
             role = process_role(Path(f"/proc/{pid}/cmdline").read_text().split("\0"))
-            known.setdefault(pid, ProcessUse(role)).role = role if pid not in roots else "command"
+            known.setdefault(pid, ProcessUse(role)).role = role if pid != root else "command"
             for line in Path(f"/proc/{pid}/status").read_text().splitlines():
                 if line.startswith("VmHWM:"):
                     known[pid].rss_mb = int(line.split()[1]) / 1024

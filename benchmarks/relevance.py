@@ -43,7 +43,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.conformance_data import CONFORMANCE_DIR
 
 from benchmarks.debian_packages import NotAvailable, unpacked
-
 from tarrafa.archive.warc_writer import WarcWriter
 from tarrafa.errors import QueryError
 from tarrafa.graph import follower as graph

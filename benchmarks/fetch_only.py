@@ -1,0 +1,25 @@
+"""`tarrafa` without followers, to measure workers and frontier alone: nothing is indexed, and no graph is kept.
+
+python -m benchmarks.fetch_only crawl FILE
+"""
+
+from tarrafa.cli import main
+from tarrafa.crawl.supervisor import followers
+
+
+class NoFollowers(followers.Followers):
+    """Starts no process, and everything counts as followed."""
+
+    @property
+    def are_dismissed(self) -> bool:
+        return True
+
+    def renew(self) -> None:
+        self.children = []
+
+
+if __name__ == "__main__":
+    from tarrafa.crawl.supervisor import supervisor
+
+    supervisor.Followers = NoFollowers  # type: ignore[misc]
+    main()
