@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 
@@ -105,7 +106,7 @@ class Progress:
         self.left_s: dict[tuple[str, str, int], float] = {}  # workload, crawler, round
         self._shown_at = 0.0
 
-    def show(self, key: tuple[str, str, int], pages: int, total: int, elapsed_s: float) -> None:
+    def show(self, key: tuple[str, str, int], total: int, pages: int, elapsed_s: float) -> None:
         left_s = sum(self.left_s.values()) - min(elapsed_s, self.left_s[key])
         line = (
             f"{key[0]}, {key[1]}: {pages:,} of {total:,} pages in {elapsed_s:.0f} s; about {left_s / 60:.1f} min left"
@@ -174,9 +175,7 @@ def measure(bench: Bench, crawlers: list[Crawler], repeat: int, progress: Progre
         found: Round = {}
         for crawler in crawlers[:: -1 if number % 2 else 1]:
             key = name, crawler.name, number
-            found[crawler.name] = run = bench.run(
-                crawler, lambda done, elapsed_s, key=key: progress.show(key, done, pages, elapsed_s)
-            )
+            found[crawler.name] = run = bench.run(crawler, partial(progress.show, key, pages))
             progress.finish(key, run.seconds)
             if run.pages != pages or run.missing:
                 asked = f"{run.pages:,} pages, and {run.missing:,} that are not there"

@@ -4,7 +4,7 @@ python -m benchmarks.fetch_only crawl FILE
 """
 
 from tarrafa.cli import main
-from tarrafa.crawl.supervisor import followers
+from tarrafa.crawl.supervisor import followers, supervisor
 
 
 class NoFollowers(followers.Followers):
@@ -19,7 +19,5 @@ class NoFollowers(followers.Followers):
 
 
 if __name__ == "__main__":
-    from tarrafa.crawl.supervisor import supervisor
-
-    supervisor.Followers = NoFollowers  # type: ignore[misc]
+    vars(supervisor)["Followers"] = NoFollowers
     main()

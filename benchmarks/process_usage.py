@@ -122,11 +122,13 @@ def _find(known: dict[int, ProcessUse], root: int) -> None:
         if above is None:
             continue
         with contextlib.suppress(OSError):
-            role = process_role(Path(f"/proc/{pid}/cmdline").read_text().split("\0"))
-            known.setdefault(pid, ProcessUse(role)).role = role if pid != root else "command"
-            for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-                if line.startswith("VmHWM:"):
-                    known[pid].rss_mb = int(line.split()[1]) / 1024
+            line = Path(f"/proc/{pid}/cmdline").read_text()
+            one = known.setdefault(pid, ProcessUse("command"))
+            if line and pid != root:  # empty: the process is ending
+                one.role = process_role(line.split("\0"))
+            for row in Path(f"/proc/{pid}/status").read_text().splitlines():
+                if row.startswith("VmHWM:"):
+                    one.rss_mb = int(row.split()[1]) / 1024
 
 
 def _sample_cpu(known: dict[int, ProcessUse]) -> None:
