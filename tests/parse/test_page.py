@@ -317,6 +317,14 @@ def test_any_bytes_of_any_type_give_a_bounded_page_in_bounded_time(body, content
     assert parse(body, page.url, content_type, x_robots_tag) == page
 
 
+@pytest.mark.parametrize("content_type", ["text/html", "text/plain"])
+@pytest.mark.parametrize(("length", "cut"), [(99, False), (100, False), (101, True), (200, True), (201, True)])
+def test_a_page_with_more_text_than_is_kept_says_so(monkeypatch, content_type, length, cut):
+    monkeypatch.setattr(limits, "TEXT_LENGTH_MAX", 100)
+    page = parse(b"x" * length, URL, content_type)
+    assert (len(page.text), page.cut_text) == (min(length, 100), cut)
+
+
 def assert_bounded(page: Page) -> None:
     assert len(page.text) <= limits.TEXT_LENGTH_MAX
     assert len(page.title) <= limits.TITLE_LENGTH_MAX

@@ -154,7 +154,7 @@ def _parse_html(
         links.add(src, "", "")
     stated = extract_from_tree(document, markup, own or url, facts.base, content_type, careful=careful)
     _remove_elements(document, _TEXTLESS_ELEMENTS)
-    text = normalize_lines(document.to_text(_LAYOUT))
+    text, cut_text = normalize_lines(document.to_text(_LAYOUT))
     folded = fingerprint.fold(f"{facts.title}\n{text}")
     return Page(
         url=url,
@@ -173,6 +173,7 @@ def _parse_html(
         statements=stated.statements,
         unread=stated.unread,
         cut_statements=stated.is_cut,
+        cut_text=cut_text,
         refresh=refresh,
         refresh_s=facts.refresh_s if refresh else 0.0,
         alternates=tuple(alternates),
@@ -183,7 +184,7 @@ def _parse_html(
 
 def _parse_plain(body: bytes, url: str, content_type: str, robots: frozenset[str]) -> Page:
     raw, encoding = charset.decode(body, content_type, _top_level(canonical(url) or ""))
-    text = normalize_lines(raw[: 2 * TEXT_LENGTH_MAX].replace("\x00", "").replace("\r", "\n"))
+    text, cut_text = normalize_lines(raw[: 2 * TEXT_LENGTH_MAX + 1].replace("\x00", "").replace("\r", "\n"))
     folded = fingerprint.fold(text)
     return Page(
         url=url,
@@ -191,6 +192,7 @@ def _parse_plain(body: bytes, url: str, content_type: str, robots: frozenset[str
         text=text,
         language=language.detect(text),
         charset=encoding,
+        cut_text=cut_text,
         robots=robots_meta.combine([robots]),
         content_id=fingerprint.content_id(folded),
         simhash=fingerprint.simhash(folded),
@@ -199,12 +201,12 @@ def _parse_plain(body: bytes, url: str, content_type: str, robots: frozenset[str
 
 
 def _parse_document(kind: str, body: bytes, url: str, robots: frozenset[str], identity: UrlIdentity) -> Page:
-    extracted = read_document(kind, body, 2 * TEXT_LENGTH_MAX)
+    extracted = read_document(kind, body, 2 * TEXT_LENGTH_MAX + 1)
     own = canonical(url) or ""
     links = LinkExtractor(identity.fold(own) if own else url, base_url_of(url), charset.UTF_8, identity)
     for href, anchor in extracted.hrefs.items():
         links.add(href, anchor, "")
-    text = normalize_lines(replace_invalid_characters("\n".join(extracted.lines)))
+    text, cut_text = normalize_lines(replace_invalid_characters("\n".join(extracted.lines)))
     title = extracted.best_title()[:TITLE_LENGTH_MAX].rstrip() or text.partition("\n")[0][:TITLE_LENGTH_MAX].rstrip()
     folded = fingerprint.fold(f"{title}\n{text}")
     return Page(
@@ -214,6 +216,7 @@ def _parse_document(kind: str, body: bytes, url: str, robots: frozenset[str], id
         headings=tuple(extracted.headings),
         links=links.all(),
         language=language.detect(text or title, extracted.language),
+        cut_text=cut_text,
         robots=robots_meta.combine([robots]),
         content_id=fingerprint.content_id(folded),
         simhash=fingerprint.simhash(folded),
@@ -301,10 +304,11 @@ def _single_line(text: str, length_max: int) -> str:
     return " ".join(text[: 4 * length_max].split())[:length_max].rstrip()
 
 
-def normalize_lines(text: str) -> str:
-    """One line for each block, no empty lines, one space between words."""
+def normalize_lines(text: str) -> tuple[str, bool]:
+    """One line for each block, no empty lines, one space between words; and whether more is left out."""
+    is_cut = len(text) > 2 * TEXT_LENGTH_MAX
     text = text[: 2 * TEXT_LENGTH_MAX].replace("\xa0", " ")
     text = "\n".join(filter(None, map(str.strip, text.split("\n"))))
     if "  " in text or "\t" in text:
         text = _spaces.sub(" ", text)
-    return text[:TEXT_LENGTH_MAX].rstrip()
+    return text[:TEXT_LENGTH_MAX].rstrip(), is_cut or len(text) > TEXT_LENGTH_MAX

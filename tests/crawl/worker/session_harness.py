@@ -77,14 +77,16 @@ class FakeFetcher:
 
 @dataclass
 class FakeCommitter:
-    """Every visit is reported at once."""
+    """Every visit is reported at once, unless the frontier is silent."""
 
+    is_silent: bool = False
     done: list[FinishedVisit] = field(default_factory=list)
     gone: list[HostSession] = field(default_factory=list)
 
     def record_visit(self, session: HostSession, done: FinishedVisit) -> None:
-        session.visits.settle(1, [])
         self.done.append(done)
+        if not self.is_silent:
+            session.visits.settle(1, [])
 
     def record_host(self, session: HostSession, sitemaps: list[DiscoveredUrl]) -> None: ...
 

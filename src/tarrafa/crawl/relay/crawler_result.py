@@ -58,10 +58,8 @@ def to_response(result: CrawlerResult, request: FetchRequest, *, is_page: bool) 
 
 def to_page(result: CrawlerResult, url: str, identity: UrlIdentity) -> Page:
     """The page that our own parser would have given."""
-    title, text = (
-        one_line(result.title, TITLE_LENGTH_MAX),
-        normalize_lines(replace_invalid_characters(result.text[: 2 * TEXT_LENGTH_MAX])),
-    )
+    title = one_line(result.title, TITLE_LENGTH_MAX)
+    text, cut_text = normalize_lines(replace_invalid_characters(result.text[: 2 * TEXT_LENGTH_MAX + 1]))
     folded = fingerprint.fold(f"{title}\n{text}")
     reported_id = xxh3_128_hexdigest(f"{result.crawler}\n{result.digest}".encode()) if result.digest else ""
     headings = (one_line(heading, HEADING_LENGTH_MAX) for heading in result.headings[:HEADINGS_MAX])
@@ -79,6 +77,7 @@ def to_page(result: CrawlerResult, url: str, identity: UrlIdentity) -> Page:
         simhash=fingerprint.simhash(folded) if text else 0,
         vocabularies=vocabularies,
         syntaxes=tuple(SyntaxUse(syntax, vocabularies) for syntax in dict.fromkeys(result.syntaxes)),
+        cut_text=cut_text,
         parser=result.crawler,
     )
 
