@@ -19,7 +19,7 @@ from tarrafa import __version__, config
 from tarrafa.config import Collection
 from tarrafa.config.sections import PolitenessConfig
 from tarrafa.crawl.supervisor.completion import shown_state
-from tarrafa.crawl.worker.http_exchange import user_agent
+from tarrafa.crawl.worker.fetcher import user_agent
 from tarrafa.errors import ConfigError
 from tarrafa.frontier.address import Address
 from tarrafa.graph.link_statistics import GraphStatistics

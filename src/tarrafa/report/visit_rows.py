@@ -9,18 +9,17 @@ Knows nothing of tables: `tables` makes them.
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import IO, Annotated, Any, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
 import xxhash
-from fastwarc.warc import WarcRecordType
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from tarrafa.archive.warc_reader import durable_lengths, read_records, worker_of
+from tarrafa.archive.warc_reader import durable_lengths, moment, read_records, worker_of
+from tarrafa.archive.warc_record import RESOURCE
 from tarrafa.errors import DataError
 from tarrafa.fetch.robots import parse as parse_robots
 from tarrafa.i18n import message
@@ -37,7 +36,6 @@ HOSTS_MAX = 1 << 31
 RULES_CACHED_MAX = 10_000
 NAME_CHARS_MAX = 100
 SMALL_MAX = (1 << 16) - 1
-RECORD_TYPES = WarcRecordType.metadata | WarcRecordType.resource
 
 # Flags of a row. READ: the links of the page were counted; CUT: not all of its structured data are
 # kept; CUT_TEXT: not all of its text.
@@ -228,14 +226,14 @@ class VisitReader:
 
     def _read_file(self, path: Path, worker: str, length: int, store: "RowStore", progress: OnBytesRead) -> None:
         read, self._now_run = 0, 1
-        for position, raw, body in read_records(path, 0, length, RECORD_TYPES):
+        for position, head, content in read_records(path, 0, length):
             progress(position - read)
             read = position
             try:
-                if raw.record_type == WarcRecordType.resource:
-                    self._read_note(_decode_note(body), raw.record_date)
+                if head.kind == RESOURCE:
+                    self._read_note(_decode_note(content), moment(path, position, head))
                     continue
-                seen = _decode(body)
+                seen = _decode(content)
             except msgspec.MsgspecError as error:
                 raise DataError(
                     message(
@@ -286,9 +284,8 @@ class VisitReader:
     def _number(self, column: str, name: str) -> int:
         return self._interners[column].number(name[:NAME_CHARS_MAX])
 
-    def _read_note(self, note: _Note, noted: datetime | None) -> None:
+    def _read_note(self, note: _Note, at: float) -> None:
         """A robots.txt belongs to the host, whichever collection fetched it."""
-        at = noted.timestamp() if noted is not None else 0.0
         if isinstance(note, HostNote):
             if note.status:
                 keep_newest(self._found.rules, note.host, self._robots_summary(note)._replace(at=at))

@@ -11,9 +11,9 @@ from tarrafa.clock import Clock
 from tarrafa.config import Collection
 from tarrafa.crawl.scope.admission import Admission
 from tarrafa.crawl.worker.collection_state import CollectionInForce
-from tarrafa.crawl.worker.host_resolver import HostResolver
 from tarrafa.crawl.worker.host_session import HostSession
 from tarrafa.crawl.worker.outcome import FinishedVisit
+from tarrafa.crawl.worker.politeness import HostResolver
 from tarrafa.crawl.worker.resource_limits import OverloadControl
 from tarrafa.crawl.worker.robots_fetch import RobotsCache, robots_digest
 from tarrafa.crawl.worker.sandboxed_parser import DecodedBody, ParseJobResult

@@ -10,7 +10,7 @@ from tarrafa.clock import Clock
 from tarrafa.config import Collection
 from tarrafa.crawl.relay.remote_fetch import RemoteParser
 from tarrafa.crawl.worker import host_session
-from tarrafa.crawl.worker.host_resolver import HostResolver, ResolvedHost
+from tarrafa.crawl.worker.politeness import HostResolver, ResolvedHost
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse
 from tarrafa.frontier.messages import Lease, NextVisits
 from tarrafa.model import HostId, Status, Visit

@@ -25,10 +25,9 @@ from tarrafa.clock import Clock, boottime
 from tarrafa.config import Collection
 from tarrafa.crawl.scope.traps import TrapMemory
 from tarrafa.crawl.worker.collection_state import CollectionInForce, WorkerCollections
-from tarrafa.crawl.worker.host_resolver import HostResolver
-from tarrafa.crawl.worker.http_exchange import build_request, decode_response
+from tarrafa.crawl.worker.fetcher import build_request, decode_response
 from tarrafa.crawl.worker.outcome import FinishedVisit, conclude, refuse_visit
-from tarrafa.crawl.worker.politeness import HostPacing, PoliteFetcher, RequestFetcher
+from tarrafa.crawl.worker.politeness import HostPacing, HostResolver, PoliteFetcher, RequestFetcher
 from tarrafa.crawl.worker.resource_limits import OverloadControl
 from tarrafa.crawl.worker.robots_fetch import RobotsCache, RobotsFetch
 from tarrafa.crawl.worker.sandboxed_parser import DecodedBody, ParseJobResult
