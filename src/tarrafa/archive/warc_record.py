@@ -25,6 +25,7 @@ from tarrafa.i18n import message
 
 WARCINFO, METADATA, CONVERSION, RESOURCE = "warcinfo", "metadata", "conversion", "resource"
 REQUEST, RESPONSE, REVISIT = "request", "response", "revisit"
+INFO_TYPE = "application/warc-fields"
 HTTP_REQUEST = "application/http; msgtype=request"
 HTTP_RESPONSE = "application/http; msgtype=response"
 METADATA_TYPE = "application/json"
@@ -68,16 +69,16 @@ def sha1_digest(content: bytes) -> str:
     return "sha1:" + b32encode(hashlib.sha1(content, usedforsecurity=False).digest()).decode()
 
 
-def header_lines(headers: dict[str, str]) -> str:
-    """The lines of these headers. A value cannot begin another line."""
-    return "".join([f"{name}: {' '.join(value.splitlines())}\r\n" for name, value in headers.items()])
+def one_line(value: str) -> str:
+    """A value of a header that cannot begin another line."""
+    return value if value.isprintable() else " ".join(value.splitlines())
 
 
-def pack_record(kind: str, date: str, record_id: str, headers: dict[str, str], content: bytes) -> bytes:
-    """The gzip member of a record."""
+def pack_record(kind: str, date: str, record_id: str, headers: str, content: bytes) -> bytes:
+    """The gzip member of a record. `headers`: the lines of those that only some kinds of records have."""
     head = (
         f"WARC/1.1\r\nWARC-Type: {kind}\r\nWARC-Date: {date}\r\nWARC-Record-ID: {record_id}\r\n"
-        f"Content-Length: {len(content)}\r\n{header_lines(headers)}WARC-Block-Digest: {sha1_digest(content)}\r\n\r\n"
+        f"Content-Length: {len(content)}\r\n{headers}WARC-Block-Digest: {sha1_digest(content)}\r\n\r\n"
     )
     record = b"".join((head.encode(), content, RECORD_END))
     packed = igzip_lib.compress(record, COMPRESSION_LEVEL, igzip_lib.COMP_GZIP_NO_HDR)
