@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import lru_cache
 from ipaddress import ip_address
 
 from tarrafa.config import Collection
@@ -24,6 +25,7 @@ from tarrafa.model import Visit
 from tarrafa.parse.url import name_and_port
 from tarrafa.runtime.data_dir import DataDirectory
 
+ADDRESSES_CACHED_MAX = 1_024
 UNPARSED_BYTES_MAX = 128 << 20
 
 
@@ -42,6 +44,7 @@ class RequestCredentials:
         return shown
 
 
+@lru_cache(ADDRESSES_CACHED_MAX)
 def _is_loopback(connect_to: str | None) -> bool:
     """Whether a host is reached at this machine."""
     if connect_to is None:
