@@ -180,6 +180,7 @@ class FrontierUrls:
         )
         for _, offer in new:
             queued[offer.host] = queued.get(offer.host, 0) + 1
+        for _, offer in new if known.config.replaces_pages else ():
             self.page_replacement.add(known, False, 0, (offer.host, number, offer.id))
 
     def _first_state(self, known: LoadedCollection, offer: DiscoveredUrl, batch: _Discovery) -> tuple[UrlState, int]:
