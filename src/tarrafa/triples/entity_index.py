@@ -105,8 +105,8 @@ class EntityIndex:
         """Remove all entries of some pages, with their contributions to the usage counts, and write those of others,
         which have none yet; their contributions."""
         usage, mentions = UsageChanges(), Counter[int]()
-        for page, share in removed:
-            self._delete(page)
+        for number, share in removed:
+            self._delete(number)
             usage.add(share, -1)
             mentions.subtract(part.thing for part in share.parts)
         pages = [(page, page_entities(page.statements, page.inferred)) for page in added]
