@@ -13,6 +13,7 @@ from tarrafa.parse import page as limits
 from tarrafa.parse.documents.document import UnreadableDocument
 from tarrafa.parse.link_extractor import ANCHOR_LENGTH_MAX, LINKS_MAX
 from tarrafa.parse.page import PARSER, parse
+from tarrafa.parse.text_layout import TEXT_LENGTH_MAX
 from tarrafa.parse.url import URL_LENGTH_MAX, UrlIdentity, canonical
 
 URL = "http://h.test/dir/page.html"
@@ -318,7 +319,7 @@ def test_any_bytes_of_any_type_give_a_bounded_page_in_bounded_time(body, content
 
 
 def assert_bounded(page: Page) -> None:
-    assert len(page.text) <= limits.TEXT_LENGTH_MAX
+    assert len(page.text) <= TEXT_LENGTH_MAX
     assert len(page.title) <= limits.TITLE_LENGTH_MAX
     assert len(page.headings) <= limits.HEADINGS_MAX
     assert all(len(heading) <= limits.HEADING_LENGTH_MAX for heading in page.headings)

@@ -141,8 +141,9 @@ class _FilePair:
 
     def append_visit(self, record: VisitRecord) -> None:
         page = record.page
-        if page is not None and (page.text or page.statements):
-            record = msgspec.structs.replace(record, page=msgspec.structs.replace(page, text="", statements=""))
+        if page is not None and (page.text or page.statements or page.wording):
+            bare = msgspec.structs.replace(page, text="", statements="", wording=0)
+            record = msgspec.structs.replace(record, page=bare)
         metadata = _record(WarcRecordType.metadata, record.url, record.outcome.at, METADATA_TYPE)
         metadata.set_bytes_content(msgspec.json.encode(record))
         self.meta.write(metadata)
