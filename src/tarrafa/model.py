@@ -139,6 +139,7 @@ COLLECTION_STATES = {
     "paused": message("paused"),
     "stopped": message("stopped"),
     "finished": message("finished"),
+    "failed": message("failed"),  # for people: finished without a page
     "deleting": message("being deleted"),
     "importing": message("being imported"),
 }
@@ -266,6 +267,7 @@ class Page(msgspec.Struct, frozen=True, omit_defaults=True):
     statements: str = ""  # of its RDFa, JSON-LD and microdata, as N-Quads
     unread: int = 0  # invalid JSON-LD blocks
     cut_statements: bool = False  # it has more statements than are kept of one page
+    cut_text: bool = False  # its text is longer than is kept of one page
     refresh: str = ""  # target of a meta refresh
     refresh_s: float = 0.0  # its delay
     alternates: tuple[tuple[str, str], ...] = ()  # hreflang and URL of the same page in other languages

@@ -8,9 +8,7 @@ frontiers or parsing.
 
 import contextlib
 import fcntl
-import hashlib
 import os
-from base64 import b32encode
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,24 +16,34 @@ from typing import IO
 from zlib import crc32
 
 import msgspec
-from fastwarc.stream_io import GzipWriter
-from fastwarc.warc import WarcRecord, WarcRecordType
 
 from tarrafa import __version__
 from tarrafa.archive.revisit_record import revisit_headers
+from tarrafa.archive.warc_record import (
+    CONVERSION,
+    HTTP_REQUEST,
+    HTTP_RESPONSE,
+    METADATA,
+    METADATA_TYPE,
+    REQUEST,
+    RESOURCE,
+    RESPONSE,
+    REVISIT,
+    STATEMENTS_TYPE,
+    TEXT_TYPE,
+    WARCINFO,
+    pack_record,
+    record_ids,
+    sha1_digest,
+    warc_date,
+)
 from tarrafa.errors import DataError, write_errors
 from tarrafa.i18n import message
 from tarrafa.model import CollectionNote, DeletedNote, HostNote, ListingNote, Note, VisitRecord
 from tarrafa.runtime.data_dir import sync_directory
 
 FILE_BYTES_MAX = 1 << 30
-GZIP_LEVEL = 3  # level 9 costs three times the time for 4 % less
 BUFFER_BYTES = 1 << 20
-HTTP_REQUEST = "application/http; msgtype=request"
-HTTP_RESPONSE = "application/http; msgtype=response"
-METADATA_TYPE = "application/json"
-TEXT_TYPE = "text/plain; charset=utf-8"
-STATEMENTS_TYPE = "application/n-quads"
 NOTE_URI = "urn:tarrafa:"  # of a note without a URL of its own
 COLLECTION_URI = f"{NOTE_URI}collection:"
 DELETED_URI = f"{NOTE_URI}deleted:"
@@ -65,7 +73,7 @@ class WarcExchange(msgspec.Struct, frozen=True):
 
 
 def payload_digest(body: bytes) -> str:
-    return "sha1:" + b32encode(hashlib.sha1(body, usedforsecurity=False).digest()).decode()
+    return sha1_digest(body)
 
 
 class DurableLengths(msgspec.Struct, frozen=True):
@@ -82,11 +90,13 @@ class _WarcFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.file: IO[bytes] = path.open("xb", buffering=BUFFER_BYTES)
-        self.gzip = GzipWriter(self.file, compression_level=GZIP_LEVEL)
+        self._ids = record_ids()
 
-    def write(self, record: WarcRecord) -> None:
-        record.write(self.gzip, checksum_data=True)
-        self.gzip.finish()  # one member per record
+    def write(self, kind: str, date: str, headers: dict[str, str], content: bytes) -> str:
+        """Write a record; returns its id."""
+        record_id = next(self._ids)
+        self.file.write(pack_record(kind, date, record_id, headers, content))
+        return record_id
 
     def length(self) -> int:
         self.file.flush()
@@ -96,17 +106,6 @@ class _WarcFile:
         os.fdatasync(self.file.fileno())
 
 
-def _record(kind: WarcRecordType, url: str, at: float, content_type: str) -> WarcRecord:
-    record = WarcRecord()
-    record.init_headers(kind)
-    record.record_date = datetime.fromtimestamp(at, UTC)
-    headers = record.headers
-    if url:
-        headers["WARC-Target-URI"] = url
-    headers["Content-Type"] = content_type
-    return record
-
-
 class _FilePair:
     """A pair of files being written; `durable_fd` is the locked file of their durable lengths."""
 
@@ -114,47 +113,44 @@ class _FilePair:
         self._warc, self.meta = _WarcFile(Path(f"{name}.warc.gz")), _WarcFile(Path(f"{name}.meta.warc.gz"))
         self._durable_fd = durable_fd
         self._visits_end = 0  # end of the last visit's record
+        content = f"software: Tarrafa/{__version__}\r\nformat: WARC File Format 1.1\r\n".encode()
+        date = warc_date(datetime.now(UTC).timestamp())
         for file in (self._warc, self.meta):
-            info = _record(WarcRecordType.warcinfo, "", datetime.now(UTC).timestamp(), "application/warc-fields")
-            info.headers["WARC-Filename"] = file.path.name
-            info.set_bytes_content(f"software: Tarrafa/{__version__}\r\nformat: WARC File Format 1.1\r\n".encode())
-            file.write(info)
+            headers = {"Content-Type": "application/warc-fields", "WARC-Filename": file.path.name}
+            file.write(WARCINFO, date, headers, content)
 
     def append_exchange(self, exchange: WarcExchange) -> None:
-        is_revisit = exchange.is_revisit_record
-        kind = WarcRecordType.revisit if is_revisit else WarcRecordType.response
-        response = _record(kind, exchange.url, exchange.at, HTTP_RESPONSE)
+        url, date, content, is_revisit = exchange.url, warc_date(exchange.at), exchange.response, False
+        headers = {"WARC-Target-URI": url, "Content-Type": HTTP_RESPONSE}
         if exchange.address:
-            response.headers["WARC-IP-Address"] = exchange.address
+            headers["WARC-IP-Address"] = exchange.address
         if exchange.truncated:
-            response.headers["WARC-Truncated"] = exchange.truncated
-        if is_revisit:
-            for name, value in revisit_headers(exchange.url, exchange.response, exchange.archived_at).items():
-                response.headers[name] = value
-        response.headers["WARC-Payload-Digest"] = exchange.digest()
-        response.set_bytes_content(exchange.response[: exchange.head_bytes] if is_revisit else exchange.response)
-        self._warc.write(response)
-        request = _record(WarcRecordType.request, exchange.url, exchange.at, HTTP_REQUEST)
-        request.headers["WARC-Concurrent-To"] = response.record_id or ""
-        request.set_bytes_content(exchange.request)
-        self._warc.write(request)
+            headers["WARC-Truncated"] = exchange.truncated
+        if exchange.is_revisit_record:
+            is_revisit, content = True, content[: exchange.head_bytes]
+            headers |= revisit_headers(url, content, exchange.archived_at)
+        headers["WARC-Payload-Digest"] = exchange.digest()
+        response = self._warc.write(REVISIT if is_revisit else RESPONSE, date, headers, content)
+        headers = {"WARC-Target-URI": url, "Content-Type": HTTP_REQUEST, "WARC-Concurrent-To": response}
+        self._warc.write(REQUEST, date, headers, exchange.request)
 
     def append_visit(self, record: VisitRecord) -> None:
-        page = record.page
+        page, url, date = record.page, record.url, warc_date(record.outcome.at)
         if page is not None and (page.text or page.statements or page.wording):
             bare = msgspec.structs.replace(page, text="", statements="", wording=0)
             record = msgspec.structs.replace(record, page=bare)
-        metadata = _record(WarcRecordType.metadata, record.url, record.outcome.at, METADATA_TYPE)
-        metadata.set_bytes_content(msgspec.json.encode(record))
-        self.meta.write(metadata)
+        headers = {"WARC-Target-URI": url, "Content-Type": METADATA_TYPE}
+        metadata = self.meta.write(METADATA, date, headers, msgspec.json.encode(record))
         conversions = () if page is None else ((page.text, TEXT_TYPE), (page.statements, STATEMENTS_TYPE))
-        for content, kind in conversions:
+        for content, content_type in conversions:
             if content:
-                conversion = _record(WarcRecordType.conversion, record.url, record.outcome.at, kind)
-                conversion.headers["WARC-Refers-To"] = metadata.record_id or ""
-                conversion.set_bytes_content(content.encode("utf-8", "surrogatepass"))
-                self.meta.write(conversion)
+                headers = {"WARC-Target-URI": url, "Content-Type": content_type, "WARC-Refers-To": metadata}
+                self.meta.write(CONVERSION, date, headers, content.encode("utf-8", "surrogatepass"))
         self._visits_end = self.meta.file.tell()
+
+    def append_note(self, note: Note, at: float) -> None:
+        headers = {"WARC-Target-URI": _note_uri(note), "Content-Type": METADATA_TYPE}
+        self.meta.write(RESOURCE, warc_date(at), headers, msgspec.json.encode(note))
 
     def lengths(self) -> DurableLengths:
         return DurableLengths(self._warc.length(), self.meta.length(), self._visits_end)
@@ -207,9 +203,7 @@ class WarcWriter:
     def append_note(self, note: Note, at: float) -> None:
         """Write a note that is needed to rebuild the frontier. Followers of visits do not see it."""
         with write_errors(self._directory):
-            record = _record(WarcRecordType.resource, _note_uri(note), at, METADATA_TYPE)
-            record.set_bytes_content(msgspec.json.encode(note))
-            self._files().meta.write(record)
+            self._files().append_note(note, at)
 
     def seal(self) -> Callable[[], None]:
         """Fix the records appended so far; the returned function makes them durable and may run in a thread."""

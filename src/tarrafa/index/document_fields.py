@@ -20,12 +20,12 @@ import tantivy
 from xxhash import xxh3_64_intdigest
 
 from tarrafa.index import schema
+from tarrafa.index.frequent_words import frequent_pairs
 from tarrafa.index.index_state import PageFate
 from tarrafa.index.text_analysis import (
     analyze,
     compose,
     fold,
-    neighbour_pairs,
     primary_language,
     vocabulary_entries,
     words,
@@ -264,12 +264,13 @@ def _add_terms(found: tantivy.Document | DocumentValues, page: Page, title: str,
     )
     length = 0
     for text, times in weighted:
-        paired = neighbour_pairs(text)
-        for _ in range(times if text else 0):
+        terms = text.split()
+        paired = " ".join(frequent_pairs(terms))
+        for _ in range(times if terms else 0):
             found.add_text(schema.ALL, text)
             if paired:
                 found.add_text(schema.PAIRS, paired)
-        length += times * len(text.split())
+        length += times * len(terms)
     found.add_integer(schema.LENGTH, length)
 
 

@@ -1,4 +1,4 @@
-"""Text analysis of pages and queries: words, accent folding, stemming and word pairs.
+"""Text analysis of pages and queries: words, accent folding and stemming.
 
 Promises: pure and deterministic; accents and case never matter; singular and plural have the same term in Portuguese
 and English; other languages are folded only. A page is analysed in its own language. The language of a query's words is
@@ -11,9 +11,8 @@ are cut at every character that is not a letter, in pages and queries alike.
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import lru_cache
-from itertools import pairwise
 
 import Stemmer
 
@@ -172,20 +171,6 @@ def word_spans(text: str) -> list[tuple[int, int]]:
 def analyze(text: str, language: str, tokens_max: int | None = None) -> str:
     """The text's terms in order, joined by spaces."""
     return " ".join(map(analyzer_for(language), text.split()[:tokens_max]))
-
-
-PAIR_BOUND = "_"  # between two adjacent terms; no term contains it
-
-
-def neighbour_pairs(terms: str) -> str:
-    """Each two adjacent terms as one: `rede_de de_pesca`."""
-    return " ".join(map(PAIR_BOUND.join, pairwise(terms.split())))
-
-
-def covering_pairs(terms: Sequence[str]) -> list[tuple[int, str]]:
-    """The fewest pairs that cover these two or more adjacent terms, each with its position."""
-    last = len(terms) - 2
-    return [(place, PAIR_BOUND.join(terms[place : place + 2])) for place in (*range(0, last, 2), last)]
 
 
 @lru_cache(10_000)

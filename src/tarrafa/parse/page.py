@@ -153,7 +153,7 @@ def _parse_html(
         links.add(src, "", "")
     stated = extract_from_tree(document, markup, own or url, facts.base, content_type, careful=careful)
     _remove_elements(document, _TEXTLESS_ELEMENTS)
-    text = normalize_lines(document.to_text(_LAYOUT))
+    text, cut_text = normalize_lines(document.to_text(_LAYOUT))
     prints = fingerprint.compute_fingerprints(f"{facts.title}\n{text}")
     return Page(
         url=url,
@@ -173,6 +173,7 @@ def _parse_html(
         statements=stated.statements,
         unread=stated.unread,
         cut_statements=stated.is_cut,
+        cut_text=cut_text,
         refresh=refresh,
         refresh_s=facts.refresh_s if refresh else 0.0,
         alternates=tuple(alternates),
@@ -183,7 +184,7 @@ def _parse_html(
 
 def _parse_plain(body: bytes, url: str, content_type: str, robots: frozenset[str]) -> Page:
     raw, encoding = charset.decode(body, content_type, _top_level(canonical(url) or ""))
-    text = normalize_lines(raw[: 2 * TEXT_LENGTH_MAX].replace("\x00", "").replace("\r", "\n"))
+    text, cut_text = normalize_lines(raw[: 2 * TEXT_LENGTH_MAX + 1].replace("\x00", "").replace("\r", "\n"))
     prints = fingerprint.compute_fingerprints(text)
     return Page(
         url=url,
@@ -191,6 +192,7 @@ def _parse_plain(body: bytes, url: str, content_type: str, robots: frozenset[str
         text=text,
         language=language.detect(text),
         charset=encoding,
+        cut_text=cut_text,
         robots=robots_meta.combine([robots]),
         content_id=prints.content_id,
         simhash=prints.simhash,
@@ -200,12 +202,12 @@ def _parse_plain(body: bytes, url: str, content_type: str, robots: frozenset[str
 
 
 def _parse_document(kind: str, body: bytes, url: str, robots: frozenset[str], identity: UrlIdentity) -> Page:
-    extracted = read_document(kind, body, 2 * TEXT_LENGTH_MAX)
+    extracted = read_document(kind, body, 2 * TEXT_LENGTH_MAX + 1)
     own = canonical(url) or ""
     links = LinkExtractor(identity.fold(own) if own else url, base_url_of(url), charset.UTF_8, identity)
     for href, anchor in extracted.hrefs.items():
         links.add(href, anchor, "")
-    text = normalize_lines(replace_invalid_characters("\n".join(extracted.lines)))
+    text, cut_text = normalize_lines(replace_invalid_characters("\n".join(extracted.lines)))
     title = extracted.best_title()[:TITLE_LENGTH_MAX].rstrip() or text.partition("\n")[0][:TITLE_LENGTH_MAX].rstrip()
     prints = fingerprint.compute_fingerprints(f"{title}\n{text}")
     return Page(
@@ -215,6 +217,7 @@ def _parse_document(kind: str, body: bytes, url: str, robots: frozenset[str], id
         headings=tuple(extracted.headings),
         links=links.all(),
         language=language.detect(text or title, extracted.language),
+        cut_text=cut_text,
         robots=robots_meta.combine([robots]),
         content_id=prints.content_id,
         simhash=prints.simhash,

@@ -41,7 +41,8 @@ def is_space(character: int) -> bool:
 
 
 def tidy(text: list[int], length: int, tidied: list[int], length_max: int) -> int:
-    """Write the tidied text, which is never longer, and return its length."""
+    """Write the tidied text, which is never longer, and return its length; of a text that is cut, minus that minus 1.
+    """
     at = line = end = 0  # in `tidied`: the next place, the start of the line, the end of its last word
     is_wide = has_wide = False  # spaces that make one of themselves: since the last word; in the text
     for place in range(length):
@@ -68,10 +69,11 @@ def tidy(text: list[int], length: int, tidied: list[int], length_max: int) -> in
             at += 1
     if has_wide:
         end = collapse_spaces(tidied, end)
+    is_cut = end > length_max
     end = min(end, length_max)
     while end > 0 and is_space(tidied[end - 1]):
         end -= 1
-    return end
+    return -1 - end if is_cut else end
 
 
 def collapse_spaces(tidied: list[int], length: int) -> int:

@@ -55,8 +55,8 @@ def code_point_array(points: CodePoints) -> npt.NDArray[Any]:
     return np.frombuffer(points.content, f"<u{points.bits // 8}")
 
 
-def normalize_lines(text: str) -> str:
-    """One line for each block, no empty lines, one space between words."""
+def normalize_lines(text: str) -> tuple[str, bool]:
+    """One line for each block, no empty lines, one space between words; and whether more is left out."""
     compiled = kernels.get()
     points = code_points(text[: 2 * TEXT_LENGTH_MAX]) if compiled else None
     if compiled is None or points is None:
@@ -64,13 +64,16 @@ def normalize_lines(text: str) -> str:
     tidied = np.empty(len(points.content) or 1, np.uint8)
     length = len(points.content) * 8 // points.bits
     kept = compiled[f"tidy_{points.bits}"](points.content, length, tidied.ctypes.data, TEXT_LENGTH_MAX)
-    return str(tidied.data[: kept * points.bits // 8], _CODECS[points.bits])
+    is_cut = kept < 0 or len(text) > 2 * TEXT_LENGTH_MAX
+    kept = ~kept if kept < 0 else kept
+    return str(tidied.data[: kept * points.bits // 8], _CODECS[points.bits]), is_cut
 
 
-def _normalize_lines(text: str) -> str:
+def _normalize_lines(text: str) -> tuple[str, bool]:
     """The definition, and the Python way."""
+    is_cut = len(text) > 2 * TEXT_LENGTH_MAX
     text = text[: 2 * TEXT_LENGTH_MAX].replace("\xa0", " ")
     text = "\n".join(filter(None, map(str.strip, text.split("\n"))))
     if "  " in text or "\t" in text:
         text = _spaces.sub(" ", text)
-    return text[:TEXT_LENGTH_MAX].rstrip()
+    return text[:TEXT_LENGTH_MAX].rstrip(), is_cut or len(text) > TEXT_LENGTH_MAX

@@ -10,6 +10,7 @@ from tarrafa.crawl.scope.traps import trap_reason
 from tarrafa.frontier.messages import UrlFacts
 from tarrafa.i18n import Message, joined, message
 from tarrafa.model import REDIRECTS, Status
+from tarrafa.parse.text_layout import TEXT_LENGTH_MAX
 from tarrafa.parse.rdf.nquads import STATEMENTS_LENGTH_MAX, STATEMENTS_MAX
 from tarrafa.parse.rdf.prefixes import shorten_iri
 
@@ -23,6 +24,10 @@ KEPT_REASONS = (
             characters=STATEMENTS_LENGTH_MAX,
         ),
         "cut_statements",
+    ),
+    (
+        message("kept, but not all of its text: at most {characters} characters are kept", characters=TEXT_LENGTH_MAX),
+        "cut_text",
     ),
 )
 

@@ -59,10 +59,8 @@ def to_response(result: CrawlerResult, request: FetchRequest, *, is_page: bool) 
 
 def to_page(result: CrawlerResult, url: str, identity: UrlIdentity) -> Page:
     """The page that our own parser would have given."""
-    title, text = (
-        one_line(result.title, TITLE_LENGTH_MAX),
-        normalize_lines(replace_invalid_characters(result.text[: 2 * TEXT_LENGTH_MAX])),
-    )
+    title = one_line(result.title, TITLE_LENGTH_MAX)
+    text, cut_text = normalize_lines(replace_invalid_characters(result.text[: 2 * TEXT_LENGTH_MAX + 1]))
     prints = fingerprint.compute_fingerprints(f"{title}\n{text}")
     reported_id = xxh3_128_hexdigest(f"{result.crawler}\n{result.digest}".encode()) if result.digest else ""
     headings = (one_line(heading, HEADING_LENGTH_MAX) for heading in result.headings[:HEADINGS_MAX])
@@ -81,6 +79,7 @@ def to_page(result: CrawlerResult, url: str, identity: UrlIdentity) -> Page:
         wording=prints.wording,
         vocabularies=vocabularies,
         syntaxes=tuple(SyntaxUse(syntax, vocabularies) for syntax in dict.fromkeys(result.syntaxes)),
+        cut_text=cut_text,
         parser=result.crawler,
     )
 
