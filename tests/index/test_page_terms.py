@@ -22,7 +22,7 @@ from tarrafa.index.word_kernels import KEY_LENGTH_MAX, SPACE, SPECIAL, WORD
 from tests.kernel_ways import COMPILED, with_bounds_checks
 
 CHECKED = "with bounds checks"
-NUMBER_TYPES = {8: np.uint8, 16: np.uint16, 32: np.uint32}
+NUMBER_TYPES: dict[int, type[np.generic]] = {8: np.uint8, 16: np.uint16, 32: np.uint32}
 TOKENS_MAX = 50_000
 TEXTS = [
     "",
@@ -158,7 +158,7 @@ def test_long_texts_of_many_words_have_the_terms_of_the_definition(kernel_way, s
 
 def test_a_short_text_takes_the_python_way(monkeypatch):
     monkeypatch.setattr(kernels, "get", lambda: pytest.fail("no kernel is worth its call"))
-    assert page_terms("a rede de pesca", "pt", 10).count == 4
+    assert page_terms("a rede de pesca", "pt", 10).terms_count == 4
 
 
 @pytest.mark.parametrize(("name", "most"), [("WORDS_MAX", 100), ("ARENA_NUMBERS_MAX", 2_000)])

@@ -62,6 +62,14 @@ def test_kernels_are_compiled_by_a_child_process_while_the_python_way_is_used():
     assert sample().get() is not None, "the next process loads them at its first use"
 
 
+def test_a_function_outlives_the_object_that_loaded_it():
+    kernels = sample()
+    kernels.require()
+    functions = kernels.get()
+    del kernels
+    assert functions is not None and functions["total_8"](b"\x03", 1) == 6
+
+
 def test_a_process_that_needs_kernels_rarely_starts_no_compiler():
     kernels = sample()
     for _ in range(USES_BEFORE_COMPILATION - 1):
@@ -99,21 +107,21 @@ def test_without_a_cache_folder_the_next_one_is_used_and_without_any_the_python_
 
 
 def test_a_folder_that_others_can_write_to_is_not_used(tmp_path):
-    assert tmp_path / "cache" / "tarrafa" in cache_folders()
-    (tmp_path / "cache" / "tarrafa").chmod(0o777)
-    assert tmp_path / "cache" / "tarrafa" not in cache_folders()
+    assert tmp_path / "cache" / "tarrafa" / "kernels" in cache_folders()
+    (tmp_path / "cache" / "tarrafa" / "kernels").chmod(0o777)
+    assert tmp_path / "cache" / "tarrafa" / "kernels" not in cache_folders()
 
 
 def test_a_link_to_a_folder_is_not_used(tmp_path):
     (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "cache").mkdir()
-    (tmp_path / "cache" / "tarrafa").symlink_to(tmp_path / "elsewhere")
-    assert tmp_path / "cache" / "tarrafa" not in cache_folders()
+    (tmp_path / "cache" / "tarrafa").mkdir(parents=True)
+    (tmp_path / "cache" / "tarrafa" / "kernels").symlink_to(tmp_path / "elsewhere")
+    assert tmp_path / "cache" / "tarrafa" / "kernels" not in cache_folders()
 
 
 def test_a_damaged_file_is_removed_and_compiled_again(tmp_path):
     sample().require()
-    (path,) = (tmp_path / "cache" / "tarrafa").glob(f"*{SUFFIX}")
+    (path,) = (tmp_path / "cache" / "tarrafa" / "kernels").glob(f"*{SUFFIX}")
     whole = path.read_bytes()
     for damaged in (b"", whole[:-1], whole[:-1] + bytes([whole[-1] ^ 1])):
         path.write_bytes(damaged)

@@ -56,7 +56,7 @@ class PageTerms(NamedTuple):
 
     terms: str
     pairs: str
-    count: int
+    terms_count: int
 
 
 def page_terms(text: str, language: str, tokens_max: int) -> PageTerms:

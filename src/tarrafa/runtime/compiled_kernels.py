@@ -25,7 +25,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 from xxhash import xxh3_128_digest, xxh3_128_hexdigest
@@ -46,22 +46,31 @@ SUFFIX = ".kernels"
 
 _CODE_START = mmap.PAGESIZE
 _DIGEST_BYTES, _LENGTH_BYTES = 16, 4
-_TYPES = {"int64": ctypes.c_int64, "uint64": ctypes.c_uint64}
+_TYPES: dict[str, type[Any]] = {"int64": ctypes.c_int64, "float64": ctypes.c_double}
 
 CompiledFunction = Callable[..., int]
 
 
+class KernelsUnavailable(Exception):
+    """Kernels cannot be compiled or loaded here."""
+
+
 class Kernel(NamedTuple):
-    """A function of a kernel module and its types: `uint8*` is the address of an array."""
+    """A function of a kernel module, which returns an `int64`, and the types of its arguments: `int64`, `float64`, or
+    for instance `uint8*`, the address of an array.
+    """
 
     function: str
     arguments: str
-    result: str = "int64"
 
-    def at(self, address: int) -> CompiledFunction:
-        """The compiled function at an address. It keeps the GIL: a call is over before another thread could take it."""
+    def compiled(self, code: mmap.mmap, place: int) -> CompiledFunction:
+        """The compiled function at a place of the code. It keeps the GIL: a call is over before another thread could
+        take it.
+        """
         types = [ctypes.c_void_p if word.endswith("*") else _TYPES[word] for word in self.arguments.split()]
-        return ctypes.PYFUNCTYPE(_TYPES[self.result], *types)(address)
+        found = ctypes.PYFUNCTYPE(ctypes.c_int64, *types)(_address_of(code) + place)
+        vars(found)["code"] = code  # stays mapped as long as the function exists
+        return found
 
 
 class CompiledKernels:
@@ -76,7 +85,6 @@ class CompiledKernels:
         self._look_at = 0.0  # boot time
         self.compiler: subprocess.Popen[bytes] | None = None
         self.is_enabled = True  # not where they cannot be compiled
-        self._mapped: mmap.mmap | None = None
 
     def get(self) -> dict[str, CompiledFunction] | None:
         """The compiled functions; None: use the Python way."""
@@ -100,13 +108,16 @@ class CompiledKernels:
                 self._compile(folders[0] / name)
 
     def require(self) -> None:
-        """Load the kernels, compiled in the foreground if need be: for tests and benchmarks."""
-        folder, name = cache_folders()[0], self._file_name()
-        while not self.load(folder / name):
-            command = child_command(COMPILER, kernels=self._module, path=folder / name)
-            if subprocess.run(command, check=False).returncode not in (0, EXIT_RETRY):
-                raise RuntimeError(f"{self._module} cannot be compiled here")
-            time.sleep(REQUIRED_PAUSE_S)
+        """Load the kernels, compiled in the foreground if need be: for a process that nobody waits for."""
+        folders, name = cache_folders(), self._file_name()
+        compiled = EXIT_RETRY
+        while not any(self.load(folder / name) for folder in folders):
+            if not folders or compiled != EXIT_RETRY:
+                raise KernelsUnavailable(f"{self._module} cannot be compiled here")
+            command = child_command(COMPILER, kernels=self._module, path=folders[0] / name)
+            compiled = subprocess.run(command, check=False).returncode
+            if compiled == EXIT_RETRY:
+                time.sleep(REQUIRED_PAUSE_S)
 
     def _compile(self, path: Path) -> None:
         """Start the compiler, unless another process has."""
@@ -119,9 +130,9 @@ class CompiledKernels:
                 self.compiler = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet)
 
     def _file_name(self) -> str:
-        """Code for another source, compiler or architecture has another name."""
+        """Code for another source, compiler, layout of the file or architecture has another name."""
         parts = [platform.machine(), importlib.metadata.version("numba")]
-        for module in (self._module, COMPILER):
+        for module in (self._module, COMPILER, __name__):
             found = importlib.util.find_spec(module)
             if found is not None and found.origin is not None:
                 parts.append(Path(found.origin).read_text())
@@ -136,9 +147,8 @@ class CompiledKernels:
                     path.unlink()
                     return False
                 mapped = mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC)
-            offsets, start = _offsets(content), _address_of(mapped) + _CODE_START
-            self._found = {name: kernel.at(start + offsets[name]) for name, kernel in self._kernels.items()}
-            self._mapped = mapped  # as long as the functions
+            places = _places(content)
+            self._found = {name: kernel.compiled(mapped, places[name]) for name, kernel in self._kernels.items()}
             return True
         return False
 
@@ -150,10 +160,10 @@ def _address_of(mapped: mmap.mmap) -> int:
 
 
 def pack_code(code: bytes, offsets: dict[str, int]) -> bytes:
-    """A file of kernels: digest, length of the offsets, offsets, and from the second page on the code."""
-    packed = msgspec.msgpack.encode(offsets)
+    """A file of kernels: digest, length of the list of places, that list, and from the second page on the code."""
+    packed = msgspec.msgpack.encode({name: _CODE_START + offset for name, offset in offsets.items()})
     content = (len(packed).to_bytes(_LENGTH_BYTES, "big") + packed).ljust(_CODE_START - _DIGEST_BYTES, b"\x00") + code
-    assert len(content) == _CODE_START - _DIGEST_BYTES + len(code), "the offsets do not fit a page"
+    assert len(content) == _CODE_START - _DIGEST_BYTES + len(code), "the list does not fit a page"
     return xxh3_128_digest(content) + content
 
 
@@ -161,7 +171,8 @@ def _is_whole(content: bytes) -> bool:
     return len(content) > _CODE_START and xxh3_128_digest(content[_DIGEST_BYTES:]) == content[:_DIGEST_BYTES]
 
 
-def _offsets(content: bytes) -> dict[str, int]:
+def _places(content: bytes) -> dict[str, int]:
+    """Where each kernel begins in its file."""
     start = _DIGEST_BYTES + _LENGTH_BYTES
     length = int.from_bytes(content[_DIGEST_BYTES:start], "big")
     return msgspec.msgpack.decode(content[start : start + length], type=dict[str, int])
@@ -173,7 +184,7 @@ def cache_folders() -> list[Path]:
     """
     folders = [Path(tempfile.gettempdir(), f"tarrafa-{os.geteuid()}")]
     with suppress(RuntimeError):  # no home
-        folders.insert(0, Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser(), "tarrafa"))
+        folders.insert(0, Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser(), "tarrafa", "kernels"))
     return [folder for folder in folders if _is_usable(folder)]
 
 

@@ -24,6 +24,7 @@ from tarrafa.runtime.data_dir import try_lock, write_atomically
 
 NICENESS = 19
 OPTIMIZATION = 3
+_LLVM_TYPES = {"int64": "i64", "float64": "double"}
 
 # ELF-64 (System V ABI, "Object Files"; AMD64 supplement, "Relocation")
 _HEADER, _SECTION, _SYMBOL, _RELOCATION = (
@@ -80,9 +81,9 @@ def _replace_functions(module: ModuleType, plain: dict[str, FunctionType], compi
 
 
 def numba_signature(kernel: Kernel) -> str:
-    """`int64(CPointer(uint8), int64)` of `int64` and `uint8* int64`."""
+    """`int64(CPointer(uint8), int64)` of `uint8* int64`."""
     words = [f"CPointer({word[:-1]})" if word.endswith("*") else word for word in kernel.arguments.split()]
-    return f"{kernel.result}({', '.join(words)})"
+    return f"int64({', '.join(words)})"
 
 
 def _emit_object(llvm_code: str, wrapper: str, name: str, kernel: Kernel) -> bytes:
@@ -91,7 +92,7 @@ def _emit_object(llvm_code: str, wrapper: str, name: str, kernel: Kernel) -> byt
     """
     from llvmlite import binding
 
-    types = ["ptr" if word.endswith("*") else "i64" for word in kernel.arguments.split()]
+    types = ["ptr" if word.endswith("*") else _LLVM_TYPES[word] for word in kernel.arguments.split()]
     names = [f"{kind} %a{number}" for number, kind in enumerate(types)]
     module = binding.parse_assembly(f"""{llvm_code}
         define i64 @{name}({", ".join(names)}) {{
