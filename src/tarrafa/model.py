@@ -261,6 +261,7 @@ class Page(msgspec.Struct, frozen=True, omit_defaults=True):
     robots: RobotsMeta = RobotsMeta()
     content_id: str = ""
     simhash: int = 0
+    wording: int = 0  # hash of its letters, digits aside; only of a page that was just parsed
     vocabularies: tuple[str, ...] = ()
     syntaxes: tuple[SyntaxUse, ...] = ()
     statements: str = ""  # of its RDFa, JSON-LD and microdata, as N-Quads

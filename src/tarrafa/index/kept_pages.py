@@ -8,8 +8,8 @@ import msgspec
 
 from tarrafa.i18n import Message, joined, messages
 from tarrafa.index.follower import IndexStatus
-from tarrafa.parse.page import TEXT_LENGTH_MAX
 from tarrafa.parse.rdf.nquads import STATEMENTS_LENGTH_MAX, STATEMENTS_MAX
+from tarrafa.parse.text_layout import TEXT_LENGTH_MAX
 
 
 class KeptPages(msgspec.Struct, frozen=True):

@@ -10,9 +10,9 @@ from tarrafa.crawl.scope.traps import trap_reason
 from tarrafa.frontier.messages import UrlFacts
 from tarrafa.i18n import Message, joined, message
 from tarrafa.model import REDIRECTS, Status
-from tarrafa.parse.page import TEXT_LENGTH_MAX
 from tarrafa.parse.rdf.nquads import STATEMENTS_LENGTH_MAX, STATEMENTS_MAX
 from tarrafa.parse.rdf.prefixes import shorten_iri
+from tarrafa.parse.text_layout import TEXT_LENGTH_MAX
 
 KEPT_REASONS = (
     (message("kept, but not in the search index: the page says noindex"), "noindex"),
