@@ -55,7 +55,7 @@ def compiled(source: str, *options: str) -> Path | None:
 
 
 def free_port() -> int:
-    """A port that is free now. It is chosen by chance: two benchmarks may run at once, and each opens its port again."""
+    """A port that is free now, chosen by chance: two benchmarks may run at once, and each opens its port again."""
     for port in random.sample(PORTS, len(PORTS)):
         with socket.socket() as sock, contextlib.suppress(OSError):
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
