@@ -55,9 +55,9 @@ from tarrafa.index.text_analysis import analyze, analyzer_for, words
 from tarrafa.model import Link, Outcome, Page, VisitRecord
 from tarrafa.parse.fingerprint import content_id, fold, simhash
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.search.partitioned_shard import open_local_shard
 from tarrafa.search.query_builder import COMMON_SHARE, SoughtPhrase
 from tarrafa.search.request import SearchRequest as Asked
+from tarrafa.search.scatter_gather import open_local_shard
 from tarrafa.search.searcher import Searcher
 from tarrafa.testweb.world.hash_random import draw
 

@@ -290,10 +290,10 @@ def test_a_batch_that_breaks_off_leaves_no_trace_and_can_be_done_again(data, tmp
     original = GraphWriter._apply
     broken: list[str] = []
 
-    def apply(self, entry):
-        original(self, entry)
-        if entry.record.url == url_of(20) and not broken:
-            broken.append(entry.record.url)
+    def apply(self, visit):
+        original(self, visit)
+        if visit.entry.record.url == url_of(20) and not broken:
+            broken.append(visit.entry.record.url)
             raise MemoryError
 
     monkeypatch.setattr(GraphWriter, "_apply", apply)

@@ -1,4 +1,4 @@
-"""GraphWriter: applies one visit to the link graph (edges, in-link counts, depths) and commits batches.
+"""GraphWriter: applies visits to the link graph (edges, in-link counts, depths) and commits batches.
 
 Promises: the graph after a batch equals its records applied one after the other: a newer visit replaces the outlinks of
 a page exactly, one that is not newer changes nothing; in-link counts are exact; a lower depth is propagated along all
@@ -7,8 +7,9 @@ A node whose last visit was made by an external crawler is owned by that crawler
 in-links change. Knows nothing of loops, processes or deliveries.
 """
 
-from collections import deque
-from collections.abc import Iterator
+from array import array
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -19,11 +20,13 @@ import msgspec
 from tarrafa.archive.projection import ProjectionState
 from tarrafa.archive.warc_reader import ArchiveEntry, Cursor
 from tarrafa.frontier.messages import UrlWeight
-from tarrafa.model import GONE, REDIRECTS, CollectionNote, Link, Status, UrlId, VisitRecord
+from tarrafa.model import GONE, REDIRECTS, CollectionNote, Status, UrlId, VisitRecord
 from tarrafa.parse.url import canonical, host_id, host_key, url_id
 from tarrafa.runtime.sqlite import rows
 
 NODES_CACHED_MAX = 150_000
+LOOKED_UP_AT_ONCE = 64  # records whose nodes are looked up together
+LINKS_LOOKED_UP_MAX = 5_000  # of these records; the last one may have more
 EDGES_PER_BATCH_MAX = 50_000  # a host of link lists must not fill the memory
 RELAXED_MAX = 200_000  # edges followed per batch to propagate depths; the rest waits in `falling`
 TITLE_CHARS_MAX = 300
@@ -32,6 +35,11 @@ REDIRECT = "redirect"
 LEADS_NOWHERE = GONE | {Status.NOT_FOUND_AGAIN}
 ANCHOR_CHARS_MAX = 300
 REL_CHARS_MAX = 100
+NODE_BYTES = 8  # of a node in a row of `undelivered`
+UNDELIVERED_READ_MAX = 100  # rows
+MARKED_AT_ONCE = 50_000  # nodes in one row
+NO_DEPTH = 1 << 40  # not reached by a followed link; NULL in the file
+NODE_COLUMNS = f"node, ifnull(depth, {NO_DEPTH}), ifnull(told, {NO_DEPTH}), in_links, visit, owner, stamp, status"
 EDGES_PER_PAGE_MAX = 20_000  # far above the limit of the parser
 
 
@@ -59,25 +67,28 @@ def out_edges(record: VisitRecord) -> list[OutEdge] | None:
         walked = outcome.status in REDIRECTS or outcome.status == 200
         edges.append(OutEdge(target, "", REDIRECT, 0 if walked else None))
     if page is not None:
-        edges.extend(_edge(link, page.robots.nofollow) for link in page.links[:EDGES_PER_PAGE_MAX])
+        follows = not page.robots.nofollow
+        edges += [
+            OutEdge(
+                link.url,
+                link.anchor[:ANCHOR_CHARS_MAX],
+                link.rel[:REL_CHARS_MAX].lower() if link.rel else "",
+                1 if follows and (not link.rel or link.is_followed) else None,
+            )
+            for link in page.links[:EDGES_PER_PAGE_MAX]
+        ]
     elif target is None and (outcome.grace or outcome.status not in LEADS_NOWHERE):
         return None
     return edges
 
 
-def _edge(link: Link, page_nofollow: bool) -> OutEdge:
-    rel = link.rel[:REL_CHARS_MAX].lower() if link.rel else ""
-    walked = not page_nofollow and link.is_followed
-    return OutEdge(link.url, link.anchor[:ANCHOR_CHARS_MAX], rel, 1 if walked else None)
-
-
 @dataclass(slots=True, eq=False)
 class _NodeState:
-    """The state of a node that is needed to change it. Depth None: not reached by a followed link."""
+    """The state of a node that is needed to change it."""
 
     number: int
-    depth: int | None = None
-    frontier_depth: int | None = None  # that the frontier knows
+    depth: int = NO_DEPTH
+    frontier_depth: int = NO_DEPTH  # that the frontier knows
     in_links: int = 0
     visit: int = -1
     owner: int | None = None
@@ -95,13 +106,41 @@ class _SuffixConfig(msgspec.Struct):
     network: _SuffixNetwork = msgspec.field(default_factory=_SuffixNetwork)
 
 
-def _lower(old: int | None, new: int) -> bool:
-    return old is None or new < old
+class _Visit(NamedTuple):
+    """A record, the number of its collection (0: it was deleted), and the URL ids of its page and of its out-edges."""
+
+    entry: ArchiveEntry
+    collection: int
+    id: UrlId
+    edges: list[OutEdge] | None
+    targets: list[UrlId]
 
 
-def _undelivered_depth(depth: int | None, frontier_depth: int | None) -> int:
-    """A depth to deliver to the frontier; -1: nothing new."""
-    return depth if depth is not None and _lower(frontier_depth, depth) else -1
+RankOf = Callable[[int], float]
+
+
+class WeightBatch(NamedTuple):
+    """Weights of one collection for the frontier, with their nodes. `read`: the rows of `undelivered` that they came
+    from, with the nodes of each that are left."""
+
+    collection: str
+    nodes: list[int]
+    weights: list[UrlWeight]
+    read: list[tuple[bytes, int]]
+
+
+def mark_nodes_undelivered(connection: apsw.Connection) -> int:
+    """Mark all nodes as undelivered, each once; their number."""
+    connection.execute("DELETE FROM undelivered")
+    marked = 0
+    for (collection,) in rows(connection, "SELECT collection FROM collections"):
+        last, sql = 0, "SELECT node FROM nodes WHERE node > ? AND collection = ? ORDER BY node LIMIT ?"
+        while nodes := array("q", (node for (node,) in connection.execute(sql, (last, collection, MARKED_AT_ONCE)))):
+            connection.execute(
+                "INSERT INTO undelivered (collection, nodes) VALUES (?, ?)", (collection, nodes.tobytes())
+            )
+            last, marked = nodes[-1], marked + len(nodes)
+    return marked
 
 
 class GraphWriter:
@@ -122,14 +161,15 @@ class GraphWriter:
         self._owners: dict[str, int] = dict(self._rows("SELECT name, owner FROM owners"))
         self.state.load()
         self._stamp, self.turned, self.incarnation = (counters[name] for name in ("stamp", "turned", "incarnation"))
-        self._by_id: dict[tuple[int, UrlId], _NodeState] = {}
+        self._by_id: defaultdict[int, dict[UrlId, _NodeState]] = defaultdict(dict)
         self._by_number: dict[int, _NodeState] = {}
-        self._new: list[tuple[int, UrlId, int, str, int]] = []
+        self._new: list[tuple[_NodeState, UrlId, int, str]] = []
         self._changed: set[_NodeState] = set()
         self._visited: list[tuple[int, float, str | None, int | None, int | None, int]] = []
-        self._dirty: set[int] = set()
+        self._owners_changed: set[_NodeState] = set()  # owner or stamp
+        self._undelivered: defaultdict[int, set[int]] = defaultdict(set)  # nodes of each collection
         self._edges_added = self._edges_removed = 0
-        self._falling: deque[_NodeState] = deque()
+        self._falling: deque[tuple[_NodeState, int]] = deque()  # with their collections
         self._relaxed = 0
 
     def commit(self, entries: Iterator[ArchiveEntry], records_max: int) -> int:
@@ -139,12 +179,14 @@ class GraphWriter:
         try:
             with self._connection:
                 self._resume_falling()
-                for entry in entries:
-                    self._apply(entry)
-                    cursor[entry.file] = entry.end
-                    records += 1
-                    if records >= records_max or self._edges_added >= EDGES_PER_BATCH_MAX:
+                while records < records_max and self._edges_added < EDGES_PER_BATCH_MAX:
+                    visits = self._next_visits(entries, min(LOOKED_UP_AT_ONCE, records_max - records))
+                    for visit in visits:
+                        self._apply(visit)
+                        cursor[visit.entry.file] = visit.entry.end
+                    if not visits:
                         break
+                    records += len(visits)
                 self._flush()
                 self.state.save_cursor(cursor)
         except BaseException:
@@ -154,6 +196,41 @@ class GraphWriter:
         if len(self._by_number) > NODES_CACHED_MAX:
             self._load()
         return records
+
+    def _next_visits(self, entries: Iterator[ArchiveEntry], limit: int) -> list[_Visit]:
+        """The next records, with all nodes that they name in memory, as far as these are known."""
+        visits: list[_Visit] = []
+        wanted: defaultdict[int, set[UrlId]] = defaultdict(set)
+        links = 0
+        links_max = min(LINKS_LOOKED_UP_MAX, EDGES_PER_BATCH_MAX - self._edges_added)
+        while len(visits) < limit and links < links_max and (entry := next(entries, None)) is not None:
+            record, edges = entry.record, out_edges(entry.record)
+            is_dropped = record.outcome.at <= self.state.dropped.get(record.collection, -1.0)
+            collection = 0 if is_dropped else self._collection(record.collection)
+            visit = _Visit(entry, collection, url_id(record.url), edges, [url_id(edge.url) for edge in edges or ()])
+            visits.append(visit)
+            links += len(visit.targets)
+            wanted[collection].add(visit.id)
+            wanted[collection].update(visit.targets)
+        for collection, ids in wanted.items():
+            self._look_up(collection, ids)
+        return visits
+
+    def _look_up(self, collection: int, ids: set[UrlId]) -> None:
+        """Load those of the nodes that are known and not in memory. Most are new: this costs 0.5 us for each of these,
+        and a query for each would cost 2.
+        """
+        known = self._by_id[collection]
+        missing = tuple(sorted(ids - known.keys()))
+        if missing:
+            found = self._rows(
+                f"SELECT id, {NODE_COLUMNS} FROM carray(?) one CROSS JOIN nodes"  # noqa: S608
+                " ON id = one.value AND collection = ?",
+                (apsw.carray(missing), collection),
+            )
+            for key, *values in found:
+                node = self._by_number.get(values[0]) or _NodeState(*values)
+                known[key] = self._by_number[node.number] = node
 
     def _rows(self, sql: str, bindings: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
         return rows(self._connection, sql, bindings)
@@ -170,6 +247,7 @@ class GraphWriter:
                 gone, last = bool(nodes), nodes[-1] if nodes else last
                 self._drop_nodes(nodes)
                 if not gone:
+                    self._connection.execute("DELETE FROM undelivered WHERE collection = ?", (number,))
                     self.state.note_dropped(name, at)
         self._load()
 
@@ -178,7 +256,7 @@ class GraphWriter:
         for node in nodes:
             self._connection.execute("DELETE FROM edges WHERE src = ?", (node,))
             edges += self._connection.changes()
-        for table in ("dirty", "falling", "nodes"):
+        for table in ("falling", "nodes"):
             many(f"DELETE FROM {table} WHERE node = ?", ((node,) for node in nodes))  # noqa: S608
         many(
             "UPDATE counters SET value = value + ? WHERE name = ?",
@@ -191,12 +269,12 @@ class GraphWriter:
 
     # -- one record ------------------------------------------------------------------------------------------------
 
-    def _apply(self, entry: ArchiveEntry) -> None:
+    def _apply(self, visit: _Visit) -> None:
+        entry, collection, key, edges, targets = visit
         record = entry.record
-        if record.outcome.at <= self.state.dropped.get(record.collection, -1.0):
+        if not collection:
             return
-        collection = self._collection(record.collection)
-        node = self._node(collection, record.url)
+        node = self._node(collection, key, record.url)
         if record.visit <= node.visit:
             return
         known_before = node.visit >= 0
@@ -206,19 +284,21 @@ class GraphWriter:
         self.turned += node.status != outcome.status
         node.status = outcome.status
         title = page.title[:TITLE_CHARS_MAX] if page is not None else None
-        tells = page is not None and (page.text or outcome.status == Status.NOT_STRUCTURED)  # its data explain it
+        tells = page is not None and (entry.has_text or outcome.status == Status.NOT_STRUCTURED)  # its data explain it
         where = (self.state.file_number(entry.file), entry.start) if tells else (None, None)
         self._visited.append((outcome.status, outcome.at, title, *where, node.number))
         self._changed.add(node)
-        if _lower(node.frontier_depth, record.depth):
-            node.frontier_depth = record.depth
-        self._reach(node, record.depth)
-        edges = out_edges(record)
-        if edges is not None:
-            self._replace(collection, node, edges, record.depth, known_before)
+        node.frontier_depth = min(node.frontier_depth, record.depth)
+        if edges is None:
+            self._reach(node, record.depth, collection)
+        else:
+            node.depth = min(node.depth, record.depth)
+            self._replace(collection, node, list(zip(targets, edges, strict=True)), record.depth, known_before)
         self._propagate_depths()
 
-    def _replace(self, collection: int, node: _NodeState, edges: list[OutEdge], handed_depth: int, known: bool) -> None:
+    def _replace(
+        self, collection: int, node: _NodeState, edges: list[tuple[UrlId, OutEdge]], handed_depth: int, known: bool
+    ) -> None:
         """Replace the outlinks of a node, and update the in-links of their targets.
 
         The worker has already sent each target to the frontier, with the depth of the visit: the frontier knows that
@@ -227,35 +307,39 @@ class GraphWriter:
         source = node.number
         ways: set[tuple[int, bool]] = set()
         if known:
-            targets = self._rows("DELETE FROM edges WHERE src = ? RETURNING dst, hops IS NOT NULL", (source,))
-            ways.update(targets)
-            self._edges_removed += len(targets)
+            removed = self._rows("DELETE FROM edges WHERE src = ? RETURNING dst, hops IS NOT NULL", (source,))
+            ways.update(removed)
+            self._edges_removed += len(removed)
         old = {target for target, _ in ways}
-        added, new, turned = [], set(), set()
-        for place, edge in enumerate(edges):
-            target = self._node(collection, edge.url)
-            added.append((source, place, target.number, edge.anchor, edge.rel, edge.hops))
-            new.add(target.number)
-            turned.add((target.number, edge.hops is not None))
-            if edge.hops is not None:
-                if _lower(target.frontier_depth, handed_depth + edge.hops):
-                    target.frontier_depth = handed_depth + edge.hops
+        added: list[tuple[int, int, int, str, str, int | None]] = []
+        new: dict[int, _NodeState] = {}
+        turned: set[tuple[int, bool]] = set()
+        nodes = self._by_id[collection]
+        for place, (key, (url, anchor, rel, hops)) in enumerate(edges):
+            target = nodes.get(key) or self._node(collection, key, url)
+            number = target.number
+            added.append((source, place, number, anchor, rel, hops))
+            new[number] = target
+            turned.add((number, hops is not None))
+            if hops is not None:
+                if handed_depth + hops < target.frontier_depth:
+                    target.frontier_depth = handed_depth + hops
                     self._changed.add(target)
-                assert node.depth is not None, "a visited node was handed out with a depth"
-                self._reach(target, node.depth + edge.hops)
+                if node.depth + hops < target.depth:
+                    self._reach(target, node.depth + hops, collection)
         self._connection.executemany("INSERT INTO edges VALUES (?, ?, ?, ?, ?, ?)", added)
         self._edges_added += len(added)
         self.turned += len(ways ^ turned)
-        self._count(old - new - {source}, -1)
-        self._count(new - old - {source}, +1)
+        self._count([self._numbered(number) for number in old - new.keys() - {source}], -1, collection)
+        self._count([target for number, target in new.items() if number not in old and number != source], 1, collection)
 
-    def _count(self, targets: set[int], by: int) -> None:
-        for number in targets:
-            target = self._numbered(number)
+    def _count(self, targets: list[_NodeState], by: int, collection: int) -> None:
+        for target in targets:
             target.in_links += by
-            self._changed.add(target)
-            self._stamped(target)
-        self._dirty |= targets
+            if target.owner is not None:
+                self._stamped(target)
+        self._changed.update(targets)
+        self._undelivered[collection].update([target.number for target in targets])
 
     # -- owners ----------------------------------------------------------------------------------------------------
 
@@ -267,25 +351,27 @@ class GraphWriter:
             self._connection.execute("INSERT INTO owners VALUES (?, ?)", (owner, name))
         if owner != node.owner:
             node.owner, node.stamp = owner, None
+            self._owners_changed.add(node)
             self._stamped(node)
 
     def _stamped(self, node: _NodeState) -> None:
         if node.owner is not None:
             self._stamp += 1
             node.stamp = self._stamp
+            self._owners_changed.add(node)
 
     # -- depths ----------------------------------------------------------------------------------------------------
 
-    def _reach(self, node: _NodeState, depth: int) -> None:
+    def _reach(self, node: _NodeState, depth: int, collection: int) -> None:
         """The node can be reached in `depth` hops."""
-        if not _lower(node.depth, depth):
+        if depth >= node.depth:
             return
         node.depth = depth
         self._changed.add(node)
-        if _lower(node.frontier_depth, depth):
-            self._dirty.add(node.number)
+        if depth < node.frontier_depth:
+            self._undelivered[collection].add(node.number)
         if node.visit >= 0:
-            self._falling.append(node)
+            self._falling.append((node, collection))
 
     def _propagate_depths(self) -> None:
         """Propagate lower depths along the known edges. Depths only fall, so this ends even with loops.
@@ -294,16 +380,15 @@ class GraphWriter:
         """
         sql = "SELECT dst, hops FROM edges WHERE src = ? AND hops IS NOT NULL"
         while self._falling and self._relaxed < RELAXED_MAX:
-            node = self._falling.popleft()
-            assert node.depth is not None
+            node, collection = self._falling.popleft()
             for target, hops in self._rows(sql, (node.number,)):
-                self._reach(self._numbered(target), node.depth + hops)
+                self._reach(self._numbered(target), node.depth + hops, collection)
                 self._relaxed += 1
 
     def _resume_falling(self) -> None:
         self._relaxed = 0
-        waiting = self._rows("DELETE FROM falling RETURNING node")
-        self._falling.extend(self._numbered(number) for (number,) in waiting)
+        sql = "DELETE FROM falling RETURNING node, (SELECT collection FROM nodes WHERE nodes.node = falling.node)"
+        self._falling.extend((self._numbered(number), collection) for number, collection in self._rows(sql))
         self._propagate_depths()
 
     # -- nodes -----------------------------------------------------------------------------------------------------
@@ -324,85 +409,111 @@ class GraphWriter:
                 (msgspec.json.encode(suffixes).decode(), self._collection(note.collection)),
             )
 
-    def _node(self, collection: int, url: str) -> _NodeState:
-        key = (collection, url_id(url))
-        node = self._by_id.get(key)
-        if node is not None:
-            return node
-        sql = (
-            "SELECT node, depth, told, in_links, visit, owner, stamp, status FROM nodes WHERE id = ? AND collection = ?"
-        )
-        found = self._rows(sql, (key[1], collection))
-        if not found:
-            node = _NodeState(self._next_node)
+    def _node(self, collection: int, key: UrlId, url: str) -> _NodeState:
+        """A node that was looked up, or a new one."""
+        node = self._by_id[collection].get(key)
+        if node is None:
+            node = self._by_id[collection][key] = self._by_number[self._next_node] = _NodeState(self._next_node)
             self._next_node += 1
             self.turned += 1
-            self._new.append((node.number, key[1], collection, url, host_id(host_key(url))))
-        else:
-            node = self._by_number.get(found[0][0]) or _NodeState(*found[0])
-        self._by_id[key] = self._by_number[node.number] = node
+            self._new.append((node, key, collection, url))
         return node
 
     def _numbered(self, number: int) -> _NodeState:
         node = self._by_number.get(number)
         if node is None:
-            sql = "SELECT node, depth, told, in_links, visit, owner, stamp, status FROM nodes WHERE node = ?"
+            sql = f"SELECT {NODE_COLUMNS} FROM nodes WHERE node = ?"  # noqa: S608
             node = self._by_number[number] = _NodeState(*self._rows(sql, (number,))[0])
         return node
 
     def _flush(self) -> None:
         many = self._connection.executemany
-        many("INSERT INTO nodes (node, id, collection, url, host) VALUES (?, ?, ?, ?, ?)", self._new)
-        many(
-            "UPDATE nodes SET depth = ?, told = ?, in_links = ?, visit = ?, owner = ?, stamp = ? WHERE node = ?",
-            ((n.depth, n.frontier_depth, n.in_links, n.visit, n.owner, n.stamp, n.number) for n in self._changed),
-        )
+        self._flush_nodes()
         many(
             "UPDATE nodes SET status = ?, visited_at = ?, title = coalesce(?, title), file = coalesce(?, file),"
             " place = coalesce(?, place) WHERE node = ?",
             self._visited,
         )
-        many("INSERT OR IGNORE INTO dirty VALUES (?)", ((number,) for number in sorted(self._dirty)))
-        many("INSERT OR IGNORE INTO falling VALUES (?)", ((node.number,) for node in self._falling))
+        many(
+            "INSERT INTO undelivered (collection, nodes) VALUES (?, ?)",
+            [(number, array("q", sorted(nodes)).tobytes()) for number, nodes in self._undelivered.items() if nodes],
+        )
+        many("INSERT OR IGNORE INTO falling VALUES (?)", ((node.number,) for node, _ in self._falling))
         balance = self._edges_added - self._edges_removed
         self._connection.execute("UPDATE counters SET value = value + ? WHERE name = 'edges'", (balance,))
         many("UPDATE counters SET value = ? WHERE name = ?", ((self._stamp, "stamp"), (self.turned, "turned")))
         self._new, self._visited, self._edges_added, self._edges_removed = [], [], 0, 0
-        self._changed, self._dirty = set(), set()
+        self._changed, self._owners_changed = set(), set()
+        self._undelivered.clear()
         self._falling.clear()
+
+    def _flush_nodes(self) -> None:
+        """Write new nodes, with what is known of them by now, and the changes of known ones."""
+        self._connection.executemany(
+            "INSERT INTO nodes (node, id, collection, url, host, depth, told, in_links, visit, owner, stamp)"  # noqa: S608
+            f" VALUES (?, ?, ?, ?, ?, nullif(?, {NO_DEPTH}), nullif(?, {NO_DEPTH}), ?, ?, ?, ?)",
+            (
+                (n.number, key, collection, url, host_id(host_key(url)), n.depth, n.frontier_depth, n.in_links, n.visit,
+                 n.owner, n.stamp)
+                for n, key, collection, url in self._new
+            ),
+        )  # fmt: skip
+        first_new = self._new[0][0].number if self._new else self._next_node
+        changed = sorted((n for n in self._changed if n.number < first_new), key=lambda n: n.number)
+        self._connection.executemany(
+            f"UPDATE nodes SET depth = nullif(?, {NO_DEPTH}), told = nullif(?, {NO_DEPTH}), in_links = ?, visit = ?"  # noqa: S608
+            " WHERE node = ?",
+            ((n.depth, n.frontier_depth, n.in_links, n.visit, n.number) for n in changed),
+        )
+        self._connection.executemany(  # apart from the others: they are in an index
+            "UPDATE nodes SET owner = ?, stamp = ? WHERE node = ?",
+            ((n.owner, n.stamp, n.number) for n in self._owners_changed),
+        )
 
     # -- deliveries to the frontier --------------------------------------------------------------------------------
 
-    def undelivered_weights(self, limit: int) -> list[tuple[str, int, UrlWeight]]:
-        """A limited number of (collection, node, weight) that the frontier does not know yet, sorted as it keeps
-        them.
-        """
-        return self.weights([node for (node,) in self._rows("SELECT node FROM dirty LIMIT ?", (limit,))])
+    def next_weights(self, limit: int, rank_of: RankOf) -> WeightBatch | None:
+        """A limited number of weights that the frontier does not know yet, of one collection; None: it knows all."""
+        nodes, read, first = array("q"), list[tuple[bytes, int]](), None
+        rows_sql = "SELECT number, collection, nodes FROM undelivered ORDER BY number LIMIT ?"
+        for number, collection, packed in self._rows(rows_sql, (UNDELIVERED_READ_MAX,)):
+            first = first or collection
+            room = NODE_BYTES * limit - len(nodes) * NODE_BYTES
+            if collection != first or not room:
+                break
+            nodes.frombytes(packed[:room])
+            read.append((packed[room:], number))
+        if not read:
+            return None
+        found = self.weights(nodes, rank_of)
+        return found[0]._replace(read=read) if found else WeightBatch("", [], [], read)
 
-    def weights(self, nodes: list[int]) -> list[tuple[str, int, UrlWeight]]:
-        """The weights of these nodes to deliver."""
+    def weights(self, nodes: Iterable[int], rank_of: RankOf) -> list[WeightBatch]:
+        """The weights of these nodes to deliver, by collection."""
         found = self._rows(
-            f"""SELECT c.name, n.node, n.host, n.id, n.in_links, n.depth, n.told, n.url
-                FROM nodes n JOIN collections c USING (collection)
-                WHERE n.node IN ({", ".join(map(str, nodes))}) ORDER BY c.collection, n.host, n.id"""  # noqa: S608
+            """SELECT c.name, n.node, n.host, n.id, n.in_links, CASE WHEN depth < ifnull(told, depth + 1) THEN depth
+               ELSE -1 END, n.url FROM carray(?) one CROSS JOIN nodes n ON n.node = one.value
+               JOIN collections c USING (collection)""",
+            (apsw.carray(array("q", sorted(set(nodes)))),),
         )
-        return [
-            (name, node, UrlWeight(host, key, in_links, _undelivered_depth(depth, known), host_key(url)))
-            for name, node, host, key, in_links, depth, known, url in found
-        ]
+        batches: dict[str, WeightBatch] = {}
+        for name, node, host, key, in_links, depth, url in found:
+            batch = batches.get(name) or batches.setdefault(name, WeightBatch(name, [], [], []))
+            batch.nodes.append(node)
+            batch.weights.append(UrlWeight(host, key, in_links, depth, host_key(url), rank_of(node)))
+        return list(batches.values())
 
-    def mark_delivered(self, nodes: list[int]) -> None:
+    def mark_delivered(self, batch: WeightBatch) -> None:
         """Mark these as known to the frontier."""
+        deeper = [node for node, weight in zip(batch.nodes, batch.weights, strict=True) if weight.depth >= 0]
         with self._connection:
             many = self._connection.executemany
-            many("DELETE FROM dirty WHERE node = ?", ((node,) for node in nodes))
-            many(
-                "UPDATE nodes SET told = depth WHERE node = ? AND coalesce(told > depth, 1)",
-                ((node,) for node in nodes),
-            )
-        for number in nodes:
+            many("DELETE FROM undelivered WHERE number = ?", ((number,) for rest, number in batch.read if not rest))
+            many("UPDATE undelivered SET nodes = ? WHERE number = ?", [one for one in batch.read if one[0]])
+            many("UPDATE nodes SET told = depth WHERE node = ?", ((node,) for node in deeper))
+        for number in deeper:
             node = self._by_number.get(number)
-            if node is not None and node.depth is not None and _lower(node.frontier_depth, node.depth):
+            if node is not None:
                 node.frontier_depth = node.depth
 
     def has_falling_depths(self) -> bool:

@@ -167,9 +167,10 @@ class UndeliveredRanks:
 
     def mark_delivered(self, nodes: Iterable[int]) -> None:
         """Mark the present ranks of these nodes as delivered."""
-        for node in nodes:
+        ranked = len(self._ranks.values)
+        for node in nodes if ranked else ():
             rank = self.rank(node)
-            if node <= len(self._ranks.values) and is_significant_rank_change(rank, self._delivered[node - 1]):
+            if node <= ranked and is_significant_rank_change(rank, self._delivered[node - 1]):
                 self._delivered[node - 1] = rank
 
     def close(self) -> None:

@@ -20,10 +20,11 @@ from tarrafa.i18n import message
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.sqlite import SqliteFile
 
-FORMAT = 3
+FORMAT = 4
 # computed from the graph: see ranking_process.py and rank_file.py
 DERIVED_FILES = ("ranks.f32", "told.f32", "sites.sqlite")
 CACHE_KIB = 64 << 10
+LOG_PAGES = 8_000  # 32 MB of write-ahead log before it is copied into the file: most pages are written again and again
 MAPPED_BYTES = 1 << 36  # that may be read without copying; takes no memory of its own
 
 SCHEMA = (
@@ -57,7 +58,9 @@ CREATE TABLE edges (                           -- n: the link's place on its pag
     src INTEGER, n INTEGER, dst INTEGER NOT NULL, anchor TEXT NOT NULL, rel TEXT NOT NULL, hops INTEGER,
     PRIMARY KEY (src, n)
 ) WITHOUT ROWID;
-CREATE TABLE dirty (node INTEGER PRIMARY KEY);   -- the frontier does not know yet
+CREATE TABLE undelivered (                     -- nodes that the frontier does not know yet: 64 bits each
+    number INTEGER PRIMARY KEY, collection INTEGER NOT NULL, nodes BLOB NOT NULL
+);
 CREATE TABLE falling (node INTEGER PRIMARY KEY); -- its depth fell, its targets do not know yet
 CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE owners (owner INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
@@ -81,7 +84,9 @@ def open_writer(data: DataDirectory) -> apsw.Connection:
     """The one connection that writes; the caller holds the lock. The cursor is in the same transaction as the data: a
     transaction that a power cut has lost is replayed.
     """
-    return graph_file(data).open(SCHEMA, cache_kib=CACHE_KIB)
+    connection = graph_file(data).open(SCHEMA, cache_kib=CACHE_KIB)
+    connection.pragma("wal_autocheckpoint", LOG_PAGES)
+    return connection
 
 
 def open_reader(data: DataDirectory) -> apsw.Connection:

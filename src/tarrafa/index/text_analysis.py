@@ -91,8 +91,12 @@ class _AnalysisCache(dict[str, str]):
         super().__init__()
         self._analyse, self.sign = analyse, sign
 
+    def analyse(self, token: str) -> str:
+        """The terms of a token, not remembered."""
+        return " ".join(term + self.sign for term in map(self._analyse, words(token)) if term)
+
     def __missing__(self, token: str) -> str:
-        terms = " ".join(term + self.sign for term in map(self._analyse, words(token)) if term)
+        terms = self.analyse(token)
         if len(token) <= TOKEN_CHARS_REMEMBERED_MAX:
             if len(self) >= TOKENS_REMEMBERED_MAX:
                 self.clear()
@@ -138,6 +142,11 @@ def vocabulary_entries(text: str, tokens_max: int | None = None) -> str:
     return " ".join(found)
 
 
+def token_entries(token: str) -> str:
+    """The vocabulary entries of the text between two spaces, not remembered."""
+    return _ENTRIES.analyse(token)
+
+
 def written_form(entry: str) -> str:
     """The word of a vocabulary entry, as written."""
     return entry.rpartition(WORD_BOUND)[2]
@@ -153,9 +162,19 @@ def analyzer_for(language: str) -> Callable[[str], str]:
     return _analysis(language).__getitem__
 
 
+def analyze_token(token: str, language: str) -> str:
+    """The terms of the text between two spaces, not remembered."""
+    return _analysis(language).analyse(token)
+
+
+def language_of_analysis(language: str) -> str:
+    """The language as which a text is analysed: `pt`, `en`, or empty for all others."""
+    primary = language if language in _TERMS else primary_language(language)
+    return primary if primary in _TERMS else ""
+
+
 def _analysis(language: str) -> _AnalysisCache:
-    known = _TERMS.get(language)
-    return known if known is not None else _TERMS.get(primary_language(language), _TERMS[""])
+    return _TERMS[language_of_analysis(language)]
 
 
 def words(text: str) -> list[str]:

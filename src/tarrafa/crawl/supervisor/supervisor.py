@@ -23,10 +23,9 @@ from tarrafa.crawl.supervisor.child_processes import TICK_S, ChildProcess, Child
 from tarrafa.crawl.supervisor.completion import SETTLE_S, CompletionCheck
 from tarrafa.crawl.supervisor.followers import Followers
 from tarrafa.crawl.supervisor.frontier_link import FrontierLink, LocalFrontierLink
-from tarrafa.crawl.supervisor.node_limits import NodeLimits
 from tarrafa.crawl.supervisor.takedown_and_deletion_sync import sync_takedowns_and_deletions
 from tarrafa.crawl.supervisor.watchdog import SilenceLimits, Watchdog
-from tarrafa.crawl.worker.resource_limits import UNLIMITED, ResourceLimits
+from tarrafa.crawl.worker.resource_limits import UNLIMITED, NodeLimits, ResourceLimits
 from tarrafa.errors import DataError, FrontierError, Locked, TarrafaError, Unreachable
 from tarrafa.frontier.address import OpenFrontier, child_environment
 from tarrafa.frontier.api import Frontier
@@ -146,9 +145,10 @@ class Supervisor:
         self._processes.track(asyncio.create_task(task))
 
     def _wanted(self) -> list[ChildProcess]:
-        """The children to run: an archive that is empty and stays empty needs no follower."""
+        """The children to run, workers first: followers have nothing to do before the first page. An archive that is
+        empty and stays empty needs no follower."""
         follows = self._follows or bool(self._workers) or any(self.data.archive.iterdir())
-        return [*(self._followers.children if follows else ()), *self._workers]
+        return [*self._workers, *(self._followers.children if follows else ())]
 
     async def _shut_down(self) -> None:
         """Stop all children, the frontier server last. When cancelled (a second Ctrl-C), kill them: each can be killed
