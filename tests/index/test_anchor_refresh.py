@@ -15,6 +15,7 @@ from tarrafa.graph import follower as graph
 from tarrafa.index import anchor_refresh, follower, shards
 from tarrafa.index import follower as index
 from tarrafa.index.anchor_refresh import is_stale
+from tarrafa.index.document_fields import LinkStanding, indexed_standing
 from tarrafa.index.follower import IndexFollower, catch_up, is_settled, rebuild
 from tarrafa.index.index_state import IndexedStanding
 from tarrafa.model import Link
@@ -278,6 +279,22 @@ def test_what_is_a_clear_difference(then, now, stale):
     assert is_stale(IndexedStanding(*then), IndexedStanding(*now)) is stale
 
 
+@pytest.mark.parametrize(
+    ("then", "now", "equal"),
+    [
+        (["a", "b"], ["b", "a"], True),
+        (["a", "b"], ["a", "c"], False),
+        ([], ["a"], False),
+        ([], list("abcdefghijkl"), False),
+        (list("abcdefghijk"), list("abcdefghijkl"), False),
+        (list("abcdefghijkl"), list("mnopqrstuvwxyz"), True),
+    ],
+)
+def test_anchors_are_others_by_their_texts_and_twelve_are_enough(then, now, equal):
+    before, after = (indexed_standing(LinkStanding(anchors, 9)).anchors for anchors in (then, now))
+    assert (before == after) is equal
+
+
 def test_a_record_is_found_again_by_where_it_begins(data):
     write(data, small_web(20))
     entries = list(follow(data.archive, Cursor()))
@@ -308,7 +325,9 @@ def test_records_wait_for_the_graph_and_not_longer_than_their_time():
     assert wait.limit({"a": 30, "b": 5}, {"a": 15}, 2.0 * step_s) == {"a": 15, "b": 0}
     assert wait.limit({"a": 30, "b": 5}, {"a": 20, "b": 5}, 3.5 * step_s) == {"a": 20, "b": 5}, "the first are applied"
     assert wait.limit({"a": 40, "b": 5}, {"a": 29, "b": 5}, 3.9 * step_s) == {"a": 29, "b": 5}
+    assert wait.is_holding
     assert wait.limit({"a": 40, "b": 5}, {"a": 29, "b": 5}, 4.1 * step_s) == {"a": 40, "b": 5}, "long enough"
+    assert not wait.is_holding
 
 
 def test_a_graph_that_is_absent_stopped_or_rebuilt_is_not_waited_for():

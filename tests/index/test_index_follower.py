@@ -159,6 +159,7 @@ def test_when_to_commit(data, monkeypatch):
         assert len(contents(data)) == 20, "full batches are committed at once"
         assert not steps.projection.pace.is_due(100.1)
         assert steps.projection.pace.is_due(100.5), "idle"
+        assert not steps.projection.pace.is_due(100.5, more_coming=True), "the next records wait for the graph"
         write(data, [a_record(A)], "w2")
         steps.read(109.0)
         assert not steps.projection.pace.is_due(109.1)

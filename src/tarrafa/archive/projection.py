@@ -255,8 +255,10 @@ class CommitPace:
     def is_full(self) -> bool:
         return self.records >= COMMIT_RECORDS
 
-    def is_due(self, now: float) -> bool:
-        return self.has_uncommitted and (now - self._first_at >= COMMIT_EVERY_S or now - self._last_at >= COMMIT_IDLE_S)
+    def is_due(self, now: float, more_coming: bool = False) -> bool:
+        """`more_coming`: records are known that were not read yet."""
+        is_idle = now - self._last_at >= COMMIT_IDLE_S and not more_coming
+        return self.has_uncommitted and (is_idle or now - self._first_at >= COMMIT_EVERY_S)
 
     def touch(self, now: float, records: int = 0) -> None:
         """Mark that there is something to commit."""

@@ -51,7 +51,8 @@ class AnchorRefresher:
     A page is indexed seconds after its visit, when few of its in-links are known: it has few anchors and a low link
     factor. Pages are found in sweeps over all pages, in steps of bounded time, and are written again from their record
     in the archive, without a visit: if their in-links are four times as many or few, if they have doubled or halved and
-    the anchors are others (most links to a page have the same texts), or if the link factor has clearly changed. A
+    the anchors are others (most links to a page have the same texts; a page with twelve has enough), or if the link
+    factor has clearly changed. A
     sweep runs only if the graph has changed since the last one, and only after a commit: while other work goes on,
     sweeps are rare, and take at most a tenth of the time; when there is none, a few seconds settle everything. A page
     whose in-links double twice between two sweeps is written once: the number of writes grows with the logarithm of the

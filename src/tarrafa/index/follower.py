@@ -299,9 +299,11 @@ class GraphWait:
 
     def __init__(self) -> None:
         self._awaited = deque[tuple[float, Cursor]]()  # what the archive held at some moments, the oldest first
+        self.is_holding = False  # whether records were held back the last time
 
     def limit(self, durable: Cursor, applied: Cursor | None, now: float) -> Cursor:
         """How far to read an archive of these lengths; `applied` by the graph, None without one."""
+        self.is_holding = False
         if applied is None:
             return durable
         awaited = self._awaited
@@ -310,6 +312,7 @@ class GraphWait:
         while awaited and _covers(applied, awaited[0][1]):
             awaited.popleft()
         if awaited and now - awaited[0][0] < GRAPH_WAIT_S:
+            self.is_holding = True
             return {file: min(end, applied.get(file, 0)) for file, end in durable.items()}
         while len(awaited) > 1:  # applied, or not waited for: only the oldest says when to wait again
             awaited.pop()
@@ -333,9 +336,9 @@ def follow(data: DataDirectory, stop: threading.Event) -> None:
             now = boottime()
             applied = follower.graph_cursor()
             read = follower.read(now, stop, lambda durable: wait.limit(durable, applied, now))  # noqa: B023 (called at once)
-            if follower.projection.pace.is_due(boottime()):
+            if follower.projection.pace.is_due(boottime(), wait.is_holding):
                 follower.commit()
-            read_at = now if read else read_at
+            read_at = now if read or wait.is_holding else read_at
             quiet = now - read_at >= COMMIT_IDLE_S
             more = follower.refresh(boottime(), REFRESH_STEP_S if quiet else REFRESH_STEP_BUSY_S)
             if not read and not (more and quiet):
