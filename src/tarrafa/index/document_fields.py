@@ -95,8 +95,8 @@ NO_STANDING = LinkStanding()
 
 
 def indexed_standing(standing: LinkStanding) -> IndexedStanding:
-    """What the index keeps of a standing, to compare with a later one. The order of anchors does not matter; a page with
-    ANCHORS_MAX of them has enough, and others are no reason to index it again.
+    """What the index keeps of a standing, to compare with a later one. The order of anchors does not matter; a page
+    with ANCHORS_MAX of them has enough, and others are no reason to index it again.
     """
     anchors = "\n" if len(standing.anchors) >= ANCHORS_MAX else "\n".join(sorted(standing.anchors))
     return IndexedStanding(standing.in_links, standing.rank, signed_64(xxh3_64_intdigest(anchors.encode())))
