@@ -151,8 +151,10 @@ def test_cdata_sections_of_xhtml_are_text_and_one_that_never_ends_spoils_no_time
 
 
 META_ATTRIBUTES = [
-    "property=og:title", "property='og:title dc:title'", "property=title", "property='_:x og:type'", "property", "property=''",
-    "property=https://x.org/p", "property=OG:Image", "content=Um", "content='a \"b\" \\ ç'", "content=''", "content", "name=d",
+    "property=og:title", "property='og:title dc:title'", "property=title", "property='_:x og:type'",
+    "property", "property=''",
+    "property=https://x.org/p", "property=OG:Image", "content=Um", "content='a \"b\" \\ ç'", "content=''",
+    "content", "name=d",
     "lang=en", "about=#x", "resource=#y", "datatype=xsd:date", "typeof=og:Thing", "rel=dc:x", "rev=dc:y", "rel=license",
     "href=z", "id=i", "class='a b'", "itemprop=n", "vocab=http://schema.org/", "prefix='og: http://other/'", "inlist",
     "xmlns:og=http://third/", "datetime=2020", "\ud800=x",
