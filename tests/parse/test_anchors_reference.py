@@ -11,14 +11,14 @@ from tarrafa.parse.page import parse
 
 PAGE = "http://h.test/dir/page.html"
 PIECES = [
-    "<a href=x>", "<a href='../y#z' rel=nofollow>", "<a href='#top'>", "<a href=''>", "<a href=?q=1>", "<a>", "</a>",
-    "<a href='x#1' rel='nofollow ugc'>", "<a href=//o.test/ rel=x>", "<a href=http:z>", "<a href=' x '>",
-    "<a href=x title=d>", "<a href=/ç>", "<area href=x alt=m>", "<area href=w>", "<img alt=foto>", "um ", "dois", "<p>", "</p>", "<b>",
-    "</b>", "<table>", "</table>", "<tr>", "<td>", "</td>", "<template>", "</template>", "<template shadowrootmode=open>",
-    "<noscript>", "</noscript>", "<svg>", "</svg>", "<math>", "<mi>", "<foreignObject>", "<title>", "</title>",
-    "<select>", "<option>", "</select>", "<textarea>", "</textarea>", "<base href=/other/>", "<base href='sub/p.html'>",
-    "<script>", "</script>", "<!--", "-->", "<button>", "<marquee>", "<div>", "</div>", "<h1>", "</h1>",
-    "<body>", "\0", "<",
+    "<a href=x>", "<a href='../y#z' rel=nofollow>", "<a href='#top'>", "<a href=''>", "<a href=?q=1>", "<a>",
+    "</a>", "<a href='x#1' rel='nofollow ugc'>", "<a href=//o.test/ rel=x>", "<a href=http:z>", "<a href=' x '>",
+    "<a href=x title=d>", "<a href=/ç>", "<area href=x alt=m>", "<area href=w>", "<img alt=foto>", "um ", "dois",
+    "<p>", "</p>", "<b>", "</b>", "<table>", "</table>", "<tr>", "<td>", "</td>", "<template>", "</template>",
+    "<template shadowrootmode=open>", "<noscript>", "</noscript>", "<svg>", "</svg>", "<math>", "<mi>",
+    "<foreignObject>", "<title>", "</title>", "<select>", "<option>", "</select>", "<textarea>", "</textarea>",
+    "<base href=/other/>", "<base href='sub/p.html'>", "<script>", "</script>", "<!--", "-->", "<button>",
+    "<marquee>", "<div>", "</div>", "<h1>", "</h1>", "<body>", "\0", "<",
 ]  # fmt: skip
 
 
