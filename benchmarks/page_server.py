@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import hashlib
 import os
+import random
 import resource
 import shutil
 import socket
@@ -54,7 +55,8 @@ def compiled(source: str, *options: str) -> Path | None:
 
 
 def free_port() -> int:
-    for port in PORTS:
+    """A port that is free now, chosen by chance: two benchmarks may run at once, and each opens its port again."""
+    for port in random.sample(PORTS, len(PORTS)):
         with socket.socket() as sock, contextlib.suppress(OSError):
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             sock.bind(("127.0.0.1", port))

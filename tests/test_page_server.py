@@ -1,6 +1,8 @@
 """The two page servers of the benchmarks, in C and in Python, answer the same bytes."""
 
 import socket
+from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 from benchmarks import page_server
@@ -25,7 +27,7 @@ def answers(tmp_path, request):
     return path
 
 
-def served(answers, folder):
+def served(answers: Path, folder: Path) -> tuple[str, dict[str, tuple[bytes, bytes]], tuple[int, ...]]:
     """All answers over one connection, with the requests sent at once, and the statistics."""
     port = page_server.free_port()
     with (
@@ -40,7 +42,7 @@ def served(answers, folder):
     return server.kind, found, (stats.requests, stats.pages, stats.robots, stats.missing, stats.sent_bytes)
 
 
-def read_answer(stream):
+def read_answer(stream: BinaryIO) -> tuple[bytes, bytes]:
     head = b"".join(iter(stream.readline, b"\r\n"))
     length = next(int(line[15:]) for line in head.splitlines() if line.startswith(b"Content-Length:"))
     return head, stream.read(length)

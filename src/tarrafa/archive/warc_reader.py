@@ -29,6 +29,7 @@ from tarrafa.archive.warc_record import (
     DamagedRecord,
     PackedRecord,
     RecordHead,
+    Wants,
     read_record,
 )
 from tarrafa.archive.warc_writer import COLLECTION_URI, read_durable
@@ -155,7 +156,8 @@ def _read_visits(
     conversions: frozenset[str] = ALL_CONVERSIONS,
 ) -> Iterator[ArchiveEntry]:
     """A metadata record is complete when the next one begins: its conversions, if any, come directly after it."""
-    held: ArchiveEntry | None = None
+    held: VisitRecord | None = None
+    begun, texts = start, dict[str, str | None]()  # texts of its page by content type; None: not read
 
     def wants(head: RecordHead) -> bool:
         if head.kind == METADATA:
@@ -164,34 +166,31 @@ def _read_visits(
             return held is not None and head.content_type in conversions
         return hear is not None and head.kind == RESOURCE and head.url.startswith(COLLECTION_URI)
 
-    for position, (head, content, _) in _scan(path, start, length, wants):
+    is_everything = wanted is None and conversions == ALL_CONVERSIONS
+    for position, (head, content, _) in _scan(path, start, length, None if is_everything else wants):
         if head.kind == METADATA:
             if held is not None:
-                yield held._replace(end=position)
-            held = None
+                yield _complete_entry(file, position, held, begun, texts)
+            held, begun, texts = None, position, {}
             if content is not None:
-                held = ArchiveEntry(file, length, decode_body(path, position, _decode_visit, content), position)
+                held = decode_body(path, position, _decode_visit, content)
         elif head.kind == CONVERSION:
-            if held is not None:
-                held = _with_conversion(path, position, held, head.content_type, content)
-        elif hear is not None and content is not None:
+            errors = "replace" if head.content_type == STATEMENTS_TYPE else "surrogatepass"  # N-Quads: whole characters
+            decode = partial(str, encoding="utf-8", errors=errors)
+            texts[head.content_type] = None if content is None else decode_body(path, position, decode, content)
+        elif hear is not None and content is not None and head.url.startswith(COLLECTION_URI):
             # a caller that needs the configuration for certain reads the whole history
             with contextlib.suppress(msgspec.MsgspecError):
                 hear(_decode_collection_note(content))
     if held is not None:
-        yield held
+        yield _complete_entry(file, length, held, begun, texts)
 
 
-def _with_conversion(
-    path: Path, position: int, entry: ArchiveEntry, content_type: str, content: bytes | None
-) -> ArchiveEntry:
-    record = entry.record
-    if content is not None and record.page is not None:
-        errors = "replace" if content_type == STATEMENTS_TYPE else "surrogatepass"  # N-Quads: whole characters
-        text = decode_body(path, position, partial(str, encoding="utf-8", errors=errors), content)
-        page = msgspec.structs.replace(record.page, **{PAGE_FIELDS[content_type]: text})
-        record = msgspec.structs.replace(record, page=page)
-    return entry._replace(record=record, has_text=entry.has_text or content_type == TEXT_TYPE)
+def _complete_entry(file: str, end: int, record: VisitRecord, start: int, texts: dict[str, str | None]) -> ArchiveEntry:
+    fields = {PAGE_FIELDS[kind]: text for kind, text in texts.items() if text is not None and kind in PAGE_FIELDS}
+    if fields and record.page is not None:
+        record = msgspec.structs.replace(record, page=msgspec.structs.replace(record.page, **fields))
+    return ArchiveEntry(file, end, record, start, TEXT_TYPE in texts)
 
 
 def read_records(path: Path, start: int, length: int) -> Iterator[tuple[int, RecordHead, bytes]]:
@@ -201,9 +200,7 @@ def read_records(path: Path, start: int, length: int) -> Iterator[tuple[int, Rec
             yield position, head, content
 
 
-def _scan(
-    path: Path, start: int, length: int, wants: Callable[[RecordHead], bool]
-) -> Iterator[tuple[int, PackedRecord]]:
+def _scan(path: Path, start: int, length: int, wants: Wants | None) -> Iterator[tuple[int, PackedRecord]]:
     """All records between two offsets of a file, with the content of those that are wanted. Bytes behind the second
     offset are undefined, and not read.
     """

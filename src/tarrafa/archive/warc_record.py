@@ -11,7 +11,7 @@ cursors or visits.
 
 import hashlib
 import os
-import zlib
+import re
 from base64 import b32encode
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -25,6 +25,7 @@ from tarrafa.i18n import message
 
 WARCINFO, METADATA, CONVERSION, RESOURCE = "warcinfo", "metadata", "conversion", "resource"
 REQUEST, RESPONSE, REVISIT = "request", "response", "revisit"
+INFO_TYPE = "application/warc-fields"
 HTTP_REQUEST = "application/http; msgtype=request"
 HTTP_RESPONSE = "application/http; msgtype=response"
 METADATA_TYPE = "application/json"
@@ -33,13 +34,13 @@ STATEMENTS_TYPE = "application/n-quads"
 
 COMPRESSION_LEVEL = 2  # of igzip: as small as zlib's level 3, in a fifth of the time
 IDS_AT_ONCE = 256
-HEAD_END = RECORD_END = b"\r\n\r\n"
+RECORD_END = b"\r\n\r\n"
 # RFC 1952: magic number, deflate, FEXTRA; no time; no flags, system unknown; 12 bytes of extra field: `sl`, of 8 bytes
 MEMBER_START = b"\x1f\x8b\x08\x04" + bytes(4) + b"\x00\xff" + b"\x0c\x00" + b"sl" + b"\x08\x00"
 SIZED_START = Struct("<16sII")
-# A head is some 300 bytes, longer only by its URLs. One that is not found in so many packed bytes is still read.
-PEEK_BYTES = 1000
-HEAD_BYTES_MAX = 4 << 10
+WHOLE_BYTES = 2000  # a member up to so long is inflated whole, in twice the time of its beginning
+# The beginning of a longer member. A head is some 300 bytes; one that is longer by its URLs is found in the whole.
+PEEK_BYTES, HEAD_BYTES_MAX = 450, 700
 CHUNK_BYTES = 64 << 10
 DEFLATE_RATIO_MAX = 1032  # of a member's lengths (https://zlib.net/zlib_tech.html)
 IGZIP_ERROR: type[Exception] = igzip_lib.error  # type: ignore[assignment]  # its stub declares an instance
@@ -68,16 +69,16 @@ def sha1_digest(content: bytes) -> str:
     return "sha1:" + b32encode(hashlib.sha1(content, usedforsecurity=False).digest()).decode()
 
 
-def header_lines(headers: dict[str, str]) -> str:
-    """The lines of these headers. A value cannot begin another line."""
-    return "".join([f"{name}: {' '.join(value.splitlines())}\r\n" for name, value in headers.items()])
+def one_line(value: str) -> str:
+    """A value of a header that cannot begin another line."""
+    return value if value.isprintable() else " ".join(value.splitlines())
 
 
-def pack_record(kind: str, date: str, record_id: str, headers: dict[str, str], content: bytes) -> bytes:
-    """The gzip member of a record."""
+def pack_record(kind: str, date: str, record_id: str, headers: str, content: bytes) -> bytes:
+    """The gzip member of a record. `headers`: the lines of those that only some kinds of records have."""
     head = (
         f"WARC/1.1\r\nWARC-Type: {kind}\r\nWARC-Date: {date}\r\nWARC-Record-ID: {record_id}\r\n"
-        f"Content-Length: {len(content)}\r\n{header_lines(headers)}WARC-Block-Digest: {sha1_digest(content)}\r\n\r\n"
+        f"Content-Length: {len(content)}\r\n{headers}WARC-Block-Digest: {sha1_digest(content)}\r\n\r\n"
     )
     record = b"".join((head.encode(), content, RECORD_END))
     packed = igzip_lib.compress(record, COMPRESSION_LEVEL, igzip_lib.COMP_GZIP_NO_HDR)
@@ -86,20 +87,26 @@ def pack_record(kind: str, date: str, record_id: str, headers: dict[str, str], c
 
 # -- reading -----------------------------------------------------------------------------------------------------------
 
+# A head as `pack_record` writes it, and earlier versions did.
+match_head = re.compile(
+    rb"WARC/1\.1\r\nWARC-Type: ([a-z]+)\r\nWARC-Date: ([!-~]+)\r\nWARC-Record-ID: [^\r\n]*\r\n"
+    rb"Content-Length: ([0-9]{1,15})\r\n(?:WARC-Target-URI: ([^\r\n]*)\r\n)?(?:Content-Type: ([ -~]*)\r\n)?"
+    rb"(?:[A-Z][^\r\n]*\r\n)*\r\n"
+).match
+
 
 class DamagedRecord(DataError):
     """The bytes are no whole record in a gzip member of its own; the message says why."""
 
 
 class RecordHead(NamedTuple):
-    """The headers of a record that readers need; `size` is the length of the head, `content_size` that of the rest."""
+    """The headers of a record that readers need, and the length of the head."""
 
     kind: str
     url: str
     content_type: str
     date: str
     size: int
-    content_size: int
 
 
 class PackedRecord(NamedTuple):
@@ -110,20 +117,23 @@ class PackedRecord(NamedTuple):
     member_size: int
 
 
-def read_record(stream: IO[bytes], readable: int, wants: Callable[[RecordHead], bool]) -> PackedRecord:
-    """The record at the position of the stream, which is left behind it. `readable`: so many bytes from there may be
-    read.
+Wants = Callable[[RecordHead], bool]
+
+
+def read_record(stream: IO[bytes], readable: int, wants: Wants | None = None) -> PackedRecord:
+    """The record at the position of the stream, which is left behind it; `wants` decides whether its content is read,
+    and may be asked twice. `readable`: so many bytes from there may be read.
     """
     try:
         start = stream.read(min(SIZED_START.size, readable))
         if len(start) == SIZED_START.size and start.startswith(MEMBER_START):
             return _read_sized(stream, start, readable, wants)
         return _read_unsized(stream, start, readable, wants)
-    except (zlib.error, IGZIP_ERROR) as error:
+    except IGZIP_ERROR as error:
         raise DamagedRecord(str(error)) from None
 
 
-def _read_sized(stream: IO[bytes], start: bytes, readable: int, wants: Callable[[RecordHead], bool]) -> PackedRecord:
+def _read_sized(stream: IO[bytes], start: bytes, readable: int, wants: Wants | None) -> PackedRecord:
     _, member_size, size = SIZED_START.unpack(start)
     packed_size = member_size - SIZED_START.size
     is_possible = len(RECORD_END) < size <= packed_size * DEFLATE_RATIO_MAX
@@ -132,29 +142,19 @@ def _read_sized(stream: IO[bytes], start: bytes, readable: int, wants: Callable[
     packed = stream.read(packed_size)
     if len(packed) < packed_size or packed[-4:] != start[-4:]:
         raise DamagedRecord(message("it does not end where its extra field says"))
-    record = b""
-    if packed_size > PEEK_BYTES:  # less is inflated whole in the same time
-        head_size = min(HEAD_BYTES_MAX, size - 1)  # never all of it: its checksum is not looked at
-        record = zlib.decompressobj(wbits=-15).decompress(packed[:PEEK_BYTES], head_size)
-    if HEAD_END not in record:
-        record = _inflate(packed, size)
-    head = _parse_head(record, size)
-    is_wanted = wants(head)
-    if len(record) < size and (is_wanted or MEMBER_START in packed):  # the next member, or bytes that look like it
-        record = _inflate(packed, size)
-    return PackedRecord(head, _content(head, record) if is_wanted else None, member_size)
-
-
-def _inflate(packed: bytes, size: int) -> bytes:
-    """The record of a member without its start, of exactly that size."""
+    if wants is not None and packed_size > WHOLE_BYTES:
+        inflater = igzip_lib.IgzipDecompressor(igzip_lib.DECOMP_DEFLATE)
+        beginning = inflater.decompress(packed[:PEEK_BYTES], HEAD_BYTES_MAX)
+        if (found := match_head(beginning)) and not wants(head := _head(found, size)) and MEMBER_START not in packed:
+            return PackedRecord(head, None, member_size)  # with the next member in it, its length would be wrong
     inflater = igzip_lib.IgzipDecompressor(igzip_lib.DECOMP_GZIP_NO_HDR_VER)
     record = inflater.decompress(packed, size + 1)
     if not inflater.eof or inflater.unused_data or len(record) != size:
         raise DamagedRecord(message("it is not as long as its extra field says"))
-    return record
+    return _whole(record, member_size, wants)
 
 
-def _read_unsized(stream: IO[bytes], start: bytes, readable: int, wants: Callable[[RecordHead], bool]) -> PackedRecord:
+def _read_unsized(stream: IO[bytes], start: bytes, readable: int, wants: Wants | None) -> PackedRecord:
     inflater = igzip_lib.IgzipDecompressor(igzip_lib.DECOMP_GZIP)
     parts, read = [inflater.decompress(start)], len(start)
     while not inflater.eof:
@@ -163,29 +163,24 @@ def _read_unsized(stream: IO[bytes], start: bytes, readable: int, wants: Callabl
             raise DamagedRecord(message("it has no end"))
         read += len(chunk)
         parts.append(inflater.decompress(chunk))
-    stream.seek(-len(inflater.unused_data), os.SEEK_CUR)
-    record = b"".join(parts)
-    head = _parse_head(record, len(record))
-    return PackedRecord(head, _content(head, record) if wants(head) else None, read - len(inflater.unused_data))
+    behind = len(inflater.unused_data)
+    stream.seek(-behind, os.SEEK_CUR)
+    return _whole(b"".join(parts), read - behind, wants)
 
 
-def _parse_head(record: bytes, size: int) -> RecordHead:
-    """The head of a record of that size, of which the beginning is given."""
-    end = record.find(HEAD_END)
-    lines = record[: max(end, 0)].decode(errors="replace").split("\r\n")
-    headers = dict([line.partition(": ")[::2] for line in lines[1:]])
-    length, get = headers.get("Content-Length", ""), headers.get
-    head_size = end + len(HEAD_END)
-    content_size = size - head_size - len(RECORD_END)
-    if not lines[0].startswith("WARC/1.") or not length:
+def _whole(record: bytes, member_size: int, wants: Wants | None) -> PackedRecord:
+    found = match_head(record)
+    if found is None:
         raise DamagedRecord(message("it is no WARC record"))
-    if length != str(content_size):
+    head = _head(found, len(record))
+    is_wanted = wants is None or wants(head)
+    return PackedRecord(head, record[head.size : -len(RECORD_END)] if is_wanted else None, member_size)
+
+
+def _head(found: re.Match[bytes], size: int) -> RecordHead:
+    """The head of a record of that size."""
+    kind, date, length, url, content_type = found.groups(b"")
+    content_size = size - found.end() - len(RECORD_END)
+    if int(length) != content_size:
         raise DamagedRecord(message("it is not as long as its Content-Length says"))
-    return RecordHead(
-        get("WARC-Type", ""), get("WARC-Target-URI", ""), get("Content-Type", ""), get("WARC-Date", ""),
-        head_size, content_size,
-    )  # fmt: skip
-
-
-def _content(head: RecordHead, record: bytes) -> bytes:
-    return record[head.size : head.size + head.content_size]
+    return RecordHead(kind.decode(), str(url, "utf-8", "replace"), content_type.decode(), date.decode(), found.end())

@@ -3,6 +3,8 @@
 Everything here crosses a wire. The calls themselves are in `api.py`.
 """
 
+import math
+
 import msgspec
 
 from tarrafa.frontier.export_import.export_records import (
@@ -52,8 +54,13 @@ class UrlWeight(msgspec.Struct, frozen=True, array_like=True):
 
 def is_significant_rank_change(rank: float, known: float) -> bool:
     """Whether a change of rank is worth sending and storing. A URL without a rank has the mean, 1."""
-    known = known if known > 0.0 else 1.0
-    return 0.0 < rank < RANK_MAX and not 1 / RANK_STEP <= rank / known <= RANK_STEP
+    low, high = similar_ranks(rank)
+    return not low <= (known if known > 0.0 else 1.0) <= high
+
+
+def similar_ranks(rank: float) -> tuple[float, float]:
+    """The range of the ranks from which a change to this one is not worth sending and storing."""
+    return (rank / RANK_STEP, rank * RANK_STEP) if 0.0 < rank < RANK_MAX else (0.0, math.inf)
 
 
 class CachedRobots(msgspec.Struct, frozen=True, array_like=True):

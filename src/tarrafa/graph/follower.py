@@ -1,9 +1,10 @@
 """Graph follower: applies archived visits to the link graph and delivers weights to the frontier.
 
 Promises: follows the archive from where it stopped, after any kind of stop; delivers each change to the frontier at
-least once, in absolute values, at most every second; never calls the crawl. One process at a time (by a lock). `behind`
-is 0 only when every durable record is applied and every change of in-links and depths delivered; ranks are delivered a
-few at a time and do not count. Knows nothing of how `deliver` reaches the frontier.
+least once, in absolute values, every two seconds, and at once when no more records come; never calls the crawl. One
+process at a time (by a lock). `behind` is 0 only when every durable record is applied and every change of in-links and
+depths delivered; ranks are delivered a few at a time and do not count. Knows nothing of how `deliver` reaches the
+frontier.
 """
 
 import threading
@@ -38,6 +39,7 @@ Deliver = Callable[[str, list[UrlWeight]], None]
 
 BATCH_RECORDS = 1_000
 POLL_S = 0.2
+DELIVER_EVERY_S = 2.0  # while records come: by then a popular URL has got many links
 PASS_EVERY_S = 0.7  # a pass over 140 records costs two thirds of what four passes over 35 cost
 WEIGHTS_PER_CALL = 5_000
 OF_COLLECTION = "(?1 IS NULL OR collection = (SELECT collection FROM collections WHERE name = ?1)) LIMIT 1000"
@@ -138,7 +140,7 @@ class GraphFollower:
 def follow(data: DataDirectory, deliver: Deliver, stop: threading.Event) -> None:
     """Follow the archive until `stop` is set, and start the ranking process when the graph has changed enough."""
     with GraphFollower(data, deliver) as follower:
-        ranks_at, read_at = 0.0, boottime()
+        delivered_at, read_at = 0.0, boottime()
         scheduler = RankingScheduler(data, follower.incarnation)
         while not stop.is_set():
             began = boottime()
@@ -146,11 +148,12 @@ def follow(data: DataDirectory, deliver: Deliver, stop: threading.Event) -> None
             read_at = boottime() if read else read_at
             if scheduler.poll(follower.turned, boottime() - read_at):
                 follower.ranks.reload()
-            while not stop.is_set() and follower.deliver_weights():
-                pass
-            if boottime() - ranks_at >= PASS_EVERY_S:
+            if not read or began - delivered_at >= DELIVER_EVERY_S:
+                while not stop.is_set() and follower.deliver_weights():
+                    pass
+            if began - delivered_at >= (DELIVER_EVERY_S if read else PASS_EVERY_S):
                 follower.deliver_ranks()
-                ranks_at = boottime()
+                delivered_at = began
             if read < BATCH_RECORDS:
                 stop.wait(max(POLL_S, PASS_EVERY_S - (boottime() - began)) if read else POLL_S)
         scheduler.close(follower.turned)

@@ -143,7 +143,8 @@ def _parse_html(
     refresh = (links.resolve(facts.refresh) or "") if facts.refresh else ""
     if refresh:
         links.add(refresh, "", "")
-    links.add_anchors(document.iter_elements(_ANCHORS))
+    anchors = document.iter_elements(_ANCHORS) if document.find("area") is not None else document.find_all("a")
+    links.add_anchors(anchors, may_nest=document.select_one("a a") is not None)
     alternates: dict[tuple[str, str], None] = {}
     for href, rel, type_, hreflang in facts.links:
         target = links.add_link_element(href, rel, type_)
@@ -294,7 +295,8 @@ def _refresh_target(content: str) -> tuple[str, float]:
 
 
 def _remove_elements(document: Document, tags: tuple[str, ...]) -> None:
-    for element in list(document.iter_elements(tags)):
+    """Remove elements. `find_all` has an index of the tags; `iter_elements` would visit every element."""
+    for element in [element for tag in tags for element in document.find_all(tag)]:
         element.decompose()
 
 

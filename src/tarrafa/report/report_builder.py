@@ -112,7 +112,8 @@ def _count(request: PartRequest, facts: ReportFrontierFacts, parts: dict[str, Re
     several_graphs = sum(one.graph is not None for one in parts.values()) > 1
     responses, (types, types_distinct) = tables.responses(), tables.types()
     return CollectionReport(
-        REPORT_FORMAT, name, facts.now, __version__, run=request.run, state=shown_state(status) if status is not None else "",
+        REPORT_FORMAT, name, facts.now, __version__, run=request.run,
+        state=shown_state(status) if status is not None else "",
         reason=str(status.reason) if status is not None else "", order=settings.strategy.order, work=tables.work(),
         links=_links(facts, tables, None if several_graphs else graph, whole.index, request), responses=responses,
         unvisited=[] if request.is_limited else _unvisited(facts), types=types,

@@ -36,7 +36,17 @@ from tarrafa.report.schema import (
     SoftwareUse,
     Timeline,
 )
-from tarrafa.report.visit_rows import CUT, CUT_TEXT, GRACE, KEPT, REQUESTED, LatestRedirect, Rows, VisitRows, count_names
+from tarrafa.report.visit_rows import (
+    CUT,
+    CUT_TEXT,
+    GRACE,
+    KEPT,
+    REQUESTED,
+    LatestRedirect,
+    Rows,
+    VisitRows,
+    count_names,
+)
 
 PAUSE_S = 600.0  # a longer silence is a pause of the crawl
 PAUSES_LISTED = 10

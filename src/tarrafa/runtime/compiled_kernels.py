@@ -203,8 +203,8 @@ def lock_path(path: Path, module: str) -> Path:
 
 
 def use_own_numba_cache() -> None:
-    """For the modules that numba compiles in the process that uses them (planner, simulator): where their folders cannot
-    be written, numba has our cache folder instead of an error. To be called before they are imported.
+    """For the modules that numba compiles in the process that uses them (planner, simulator): where their folders
+    cannot be written, numba has our cache folder instead of an error. To be called before they are imported.
     """
     if not os.access(Path(__file__).parents[1], os.W_OK) and (folders := cache_folders()):
         os.environ.setdefault("NUMBA_CACHE_DIR", str(folders[0]))

@@ -19,7 +19,7 @@ from tarrafa.parse.rdf.entity import NAME_PROPERTIES, vocabularies
 from tarrafa.parse.rdf.nquads import RDF, XSD, Statement, iri_of, literal_value
 from tarrafa.runtime.sqlite import rows
 from tarrafa.triples.storage import PAGE_SHIFT, SAID_SHIFT
-from tarrafa.triples.usage_counts import EntityUsage, PageUsage, TermNumbers, apply_usage
+from tarrafa.triples.usage_counts import EntityUsage, PageUsage, TermNumbers, UsageChanges
 
 ENTITIES_PER_PAGE_MAX = (1 << PAGE_SHIFT) - 1  # of a page
 FACTS_PER_ENTITY_MAX = (1 << SAID_SHIFT) - 1  # of an entity on a page
@@ -85,43 +85,73 @@ def label_of(facts: Sequence[EntityFact]) -> str:
     return found[:LABEL_CHARS_MAX]
 
 
+class StatedPage(NamedTuple):
+    """The statements of a page, under its number."""
+
+    page: int
+    statements: Sequence[Statement]
+    inferred: Sequence[Statement]
+
+
 class EntityIndex:
     """The writing side, on the connection that writes."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
         self.names = TermNumbers(connection)
+        self._next_thing: int = 1 + rows(connection, "SELECT ifnull(max(thing), 0) FROM things")[0][0]
 
-    def add_page(self, page: int, statements: Sequence[Statement], inferred: Sequence[Statement]) -> PageUsage:
-        """Write the entities of a page that has no entries yet; its contribution to the usage counts."""
-        some = page_entities(statements, inferred)
-        numbers, fresh = self._numbers([thing.key for thing in some])
-        first = page << PAGE_SHIFT
+    def replace(self, removed: Sequence[tuple[int, PageUsage]], added: Sequence[StatedPage]) -> list[PageUsage]:
+        """Remove all entries of some pages, with their contributions to the usage counts, and write those of others,
+        which have none yet; their contributions."""
+        usage, mentions = UsageChanges(), Counter[int]()
+        for number, share in removed:
+            self._delete(number)
+            usage.add(share, -1)
+            mentions.subtract(part.thing for part in share.parts)
+        pages = [(page, page_entities(page.statements, page.inferred)) for page in added]
+        numbers, fresh = self._numbers({thing.key for _, things in pages for thing in things})
+        shares = []
+        for page, things in pages:
+            parts = tuple(self._part(numbers[one.key], one) for one in things)
+            shares.append(PageUsage(len(page.statements), len(page.inferred), parts))
+            usage.add(shares[-1], 1)
+            mentions.update(part.thing for part in parts)
+        self._write_mentions(pages, numbers)
+        usage.write(self._connection, set(fresh), self._write_things(mentions, fresh))
+        return shares
+
+    def _numbers(self, keys: set[str]) -> tuple[dict[str, int], dict[int, str]]:
+        """The numbers of entities, and those of them that are new."""
+        if not keys:
+            return {}, {}
+        sql = "SELECT key, thing FROM carray(?) one CROSS JOIN things ON key = one.value"
+        numbers: dict[str, int] = dict(rows(self._connection, sql, (apsw.carray(tuple(sorted(keys))),)))
+        fresh = dict(enumerate(sorted(keys - numbers.keys()), self._next_thing))
+        self._next_thing += len(fresh)
+        return numbers | {key: number for number, key in fresh.items()}, fresh
+
+    def _write_things(self, mentions: Counter[int], fresh: dict[int, str]) -> int:
+        """Write on how many more or fewer pages entities are, and delete those that are on none any more; the change of
+        the number of entities."""
+        many = self._connection.executemany
+        many("INSERT INTO things VALUES (?, ?, ?)", [(number, key, mentions[number]) for number, key in fresh.items()])
+        changes = [(by, number) for number, by in mentions.items() if by and number not in fresh]
+        many("UPDATE things SET pages = pages + ? WHERE thing = ?", changes)
+        gone = 0
+        for by, number in changes:
+            if by < 0:
+                self._connection.execute("DELETE FROM things WHERE thing = ? AND pages = 0", (number,))
+                gone += self._connection.changes()
+        return len(fresh) - gone
+
+    def _write_mentions(self, pages: list[tuple[StatedPage, list[EntityMention]]], numbers: dict[str, int]) -> None:
+        placed = [(place, one) for page, things in pages for place, one in enumerate(things, page.page << PAGE_SHIFT)]
         self._connection.executemany(
             "INSERT INTO said VALUES (?, ?, ?)",
-            [(first + place, numbers[one.key], label_of(one.facts)) for place, one in enumerate(some)],
+            [(place, numbers[one.key], label_of(one.facts)) for place, one in placed],
         )
-        self._write((first + place, one.facts) for place, one in enumerate(some))
-        parts = tuple(self._part(numbers[one.key], one) for one in some)
-        share = PageUsage(len(statements), len(inferred), parts)
-        apply_usage(self._connection, share, 1, frozenset(fresh))
-        return share
-
-    def _numbers(self, keys: list[str]) -> tuple[dict[str, int], set[int]]:
-        """The numbers of entities, and which of them are new."""
-        numbers: dict[str, int] = {}
-        fresh: set[int] = set()
-        for key in keys:
-            [(number, pages)] = rows(
-                self._connection,
-                "INSERT INTO things (key, pages) VALUES (?, 1)"
-                " ON CONFLICT (key) DO UPDATE SET pages = pages + 1 RETURNING thing, pages",
-                (key,),
-            )
-            numbers[key] = number
-            if pages == 1:
-                fresh.add(number)
-        return numbers, fresh
+        self._write((place, one.facts) for place, one in placed)
 
     def _write(self, several: Iterable[tuple[int, list[EntityFact]]]) -> None:
         written: list[tuple[object, ...]] = []
@@ -149,22 +179,12 @@ class EntityIndex:
             tuple(map(number, spoken)),
         )
 
-    def remove_page(self, page: int, share: PageUsage) -> None:
-        """Remove all entries of a page."""
+    def _delete(self, page: int) -> None:
         run, mentions = self._connection.execute, (page << PAGE_SHIFT, (page + 1) << PAGE_SHIFT)
         facts = tuple(end << SAID_SHIFT for end in mentions)
         run("DELETE FROM words WHERE rowid >= ? AND rowid < ?", facts)
         run("DELETE FROM facts WHERE fact >= ? AND fact < ?", facts)
         run("DELETE FROM said WHERE said >= ? AND said < ?", mentions)
-        alone: set[int] = set()
-        for part in share.parts:
-            [(pages,)] = rows(
-                self._connection, "UPDATE things SET pages = pages - 1 WHERE thing = ? RETURNING pages", (part.thing,)
-            )
-            if pages == 0:
-                alone.add(part.thing)
-        self._connection.executemany("DELETE FROM things WHERE thing = ?", ((thing,) for thing in alone))
-        apply_usage(self._connection, share, -1, frozenset(alone))
 
 
 def _is_class(fact: EntityFact) -> bool:

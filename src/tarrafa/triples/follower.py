@@ -11,9 +11,11 @@ every durable record is committed and published, in every part that is kept here
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
+from typing import TypeVar
 
 import msgspec
 
@@ -24,23 +26,37 @@ from tarrafa.clock import boottime
 from tarrafa.errors import ConfigError, data_error_from_os
 from tarrafa.index import shards
 from tarrafa.index.document_fields import IndexAction, index_action
-from tarrafa.model import UrlId
+from tarrafa.model import UrlId, VisitRecord
 from tarrafa.parse.url import url_id
 from tarrafa.runtime.data_dir import DataDirectory, write_atomically
 from tarrafa.runtime.sqlite import rows
 from tarrafa.triples import ontology, status, storage
 from tarrafa.triples.construct_rules import RuleRunner, write_rule_graph
-from tarrafa.triples.named_graphs import RULES_GRAPH, PageWriter, StoredVersion, changed_at, page_versions
+from tarrafa.triples.named_graphs import (
+    RULES_GRAPH,
+    ChangedPage,
+    PageWriter,
+    RecordedVisit,
+    StoredVersion,
+    newest_visits,
+    page_versions,
+    record_visits,
+    recorded_visit,
+)
 from tarrafa.triples.snapshots import newest_number, publish
 
 log = logging.getLogger(__name__)
 POLL_S = 0.2
 PUBLISH_EVERY_S = 2.0
 OnProgress = Callable[[int], None]
+T = TypeVar("T")
 REWRITTEN_AT_ONCE = 200  # pages
 DROPPED_AT_ONCE = 1_000  # pages of a deleted collection
 SCANNED_AT_ONCE = 5_000  # pages that are checked for takedowns
 HELD_CHARS_MAX = 8 << 20  # of statements waiting to be written
+APPLIED_AT_ONCE = 64  # records whose newest visits are looked up together
+WRITTEN_AT_ONCE = 64  # pages
+CHARS_AT_ONCE = 1 << 20  # of these records or pages; the last one may have more
 
 
 class TriplesFollower:
@@ -81,6 +97,7 @@ class TriplesFollower:
         self._shown = status.published_commit(data) if newest_number(data) else -1
         self._ontology_seen: object = None
         self._turned = 0  # counts the writes of pages
+        self._has_replayed = False  # whether the records were read that a killed follower may have stored already
         self._rules = RuleRunner(data)
         self._rules.set_rules(self._pages.ontology.rules)
 
@@ -97,37 +114,45 @@ class TriplesFollower:
 
     def read(self, now: float, stop: threading.Event | None = None) -> int:
         """Apply all durable records, committing whenever a batch is full; the number of records."""
-        return self.projection.read(now, stop)
+        read = self.projection.read(now, stop)
+        self._has_replayed |= stop is None or not stop.is_set()
+        return read
 
     def apply_all(self, entries: Iterable[ArchiveEntry]) -> Iterator[ArchiveEntry]:
-        for entry in entries:
-            self._apply(entry)
-            self._report(entry.end - self._state.cursor.get(entry.file, 0))
-            yield entry
+        for some in _batches(entries, APPLIED_AT_ONCE, _chars_of):
+            self._apply(some)
+            for entry in some:
+                self._report(entry.end - self._state.cursor.get(entry.file, 0))
+                yield entry
 
-    def _apply(self, entry: ArchiveEntry) -> None:
-        record, meaning = entry.record, index_action(entry.record)
-        # A visit without effect is not recorded either: files are not read in the order of their visits.
-        if meaning is IndexAction.NOTHING or self.projection.deletions.covers(record):
-            return
-        key, name, visits = url_id(record.url), record.collection, self.projection.visits
+    def _apply(self, entries: Sequence[ArchiveEntry]) -> None:
+        """Apply the visits that have an effect. A visit without one is not recorded either: files are not read in the
+        order of their visits.
+        """
+        found = [(entry, url_id(entry.record.url), index_action(entry.record)) for entry in entries]
+        covers = self.projection.deletions.covers
+        visits = [one for one in found if one[2] is not IndexAction.NOTHING and not covers(one[0].record)]
         with self._errors:
             self._state.begin()
-            if self.projection.takedowns.covers(record.url):
-                self._changed[key] = record.url  # a killed follower may have written it just before
-                return
-            if record.visit <= visits.newest(name, key):
-                return
-            outcome = record.outcome
-            is_there = meaning is IndexAction.WRITE
-            times = (outcome.at, changed_at(outcome)) if is_there else (None, None)
-            visits.record(entry, key, times, is_there=is_there)
-        text = record.page.statements if record.page is not None else ""
-        self._changed[key] = record.url
-        self._texts[key, name] = text
-        self._held += len(text)
+            newest = newest_visits(self._state, {key for _, key, _ in visits})
+            recorded: dict[tuple[UrlId, str], RecordedVisit] = {}
+            for entry, key, meaning in visits:
+                record, name = entry.record, entry.record.collection
+                if self.projection.takedowns.covers(record.url):
+                    self._changed[key] = record.url  # a killed follower may have written it just before
+                elif record.visit > newest.get((key, name), -1):
+                    newest[key, name] = record.visit
+                    recorded[key, name] = recorded_visit(self._state, entry, key, meaning is IndexAction.WRITE)
+                    self._hold(key, record)
+            record_visits(self._state, recorded.values())
         if self._held > HELD_CHARS_MAX:
             self._write()
+
+    def _hold(self, key: UrlId, record: VisitRecord) -> None:
+        text = record.page.statements if record.page is not None else ""
+        self._changed[key] = record.url
+        self._texts[key, record.collection] = text
+        self._held += len(text)
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
@@ -135,12 +160,21 @@ class TriplesFollower:
         """Write the changed pages."""
         changed, texts = self._changed, self._texts
         self._changed, self._texts, self._held = {}, {}, 0
-        with self._errors:
-            self._state.begin()
-            for key, url in changed.items():
-                versions = [] if self.projection.takedowns.covers(url) else page_versions(self._state, key)
-                text = self._text(key, versions[0], texts) if versions else ""
-                self._turned += self._pages.write(key, url, versions, text)
+        rest = iter(changed.items())
+        while some := list(islice(rest, WRITTEN_AT_ONCE)):
+            with self._errors:
+                self._state.begin()
+                versions = page_versions(self._state, [key for key, _ in some])
+                pages = (self._changed_page(key, url, versions[key], texts) for key, url in some)
+                for batch in _batches(pages, WRITTEN_AT_ONCE, lambda page: len(page.text)):
+                    self._turned += self._pages.write(batch)
+
+    def _changed_page(
+        self, key: UrlId, url: str, versions: list[StoredVersion], texts: dict[tuple[UrlId, str], str]
+    ) -> ChangedPage:
+        if not versions or self.projection.takedowns.covers(url):
+            return ChangedPage(key, url, [], "")
+        return ChangedPage(key, url, versions, self._text(key, versions[0], texts))
 
     def _text(self, key: UrlId, version: StoredVersion, texts: dict[tuple[UrlId, str], str]) -> str:
         known = texts.get((key, version.collection))
@@ -156,6 +190,7 @@ class TriplesFollower:
 
     def commit_target(self) -> None:
         self._write()
+        self._pages.store_may_be_ahead &= not self._has_replayed
         with self._errors:
             self._store.flush()
             self._state.begin()
@@ -269,6 +304,24 @@ class TriplesFollower:
 
     def takedowns_applied(self) -> None:
         self.publish(boottime(), at_once=True)
+
+
+def _chars_of(entry: ArchiveEntry) -> int:
+    page = entry.record.page
+    return len(page.text) + len(page.statements) if page is not None else 0
+
+
+def _batches(items: Iterable[T], count_max: int, chars_of: Callable[[T], int]) -> Iterator[list[T]]:
+    """The items in batches of bounded size."""
+    batch, chars = list[T](), 0
+    for item in items:
+        batch.append(item)
+        chars += chars_of(item)
+        if len(batch) == count_max or chars >= CHARS_AT_ONCE:
+            yield batch
+            batch, chars = [], 0
+    if batch:
+        yield batch
 
 
 # -- entry points ------------------------------------------------------------------------------------------------------

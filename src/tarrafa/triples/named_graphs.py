@@ -20,13 +20,14 @@ from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad, RdfFormat, Store,
 from xxhash import xxh3_128_digest, xxh3_128_hexdigest
 
 from tarrafa.archive.projection import ProjectionState
+from tarrafa.archive.warc_reader import ArchiveEntry
 from tarrafa.model import Outcome, UrlId
 from tarrafa.parse.dates import parse_date
 from tarrafa.parse.rdf.nquads import RDF_TYPE, XSD, Statement, iri_of, parse_nquads
 from tarrafa.parse.rdf.prefixes import normalize_iri
 from tarrafa.runtime.sqlite import rows
 from tarrafa.triples import usage_counts
-from tarrafa.triples.entity_index import EntityIndex
+from tarrafa.triples.entity_index import EntityIndex, StatedPage
 from tarrafa.triples.ontology import EMPTY_ONTOLOGY, Ontology
 
 TARRAFA_NAMESPACE = "urn:tarrafa:"
@@ -53,15 +54,45 @@ class StoredVersion(NamedTuple):
     start: int
 
 
-def page_versions(state: ProjectionState, key: UrlId) -> list[StoredVersion]:
-    """The versions of a page in the collections, the one fetched last first; ties have a fixed order."""
-    found = rows(
-        state.connection,
-        "SELECT collection, at, changed, file, start FROM visits WHERE id = ? AND file IS NOT NULL"
-        " ORDER BY at DESC, collection",
-        (key,),
-    )
-    return [StoredVersion(name, at, changed, state.file_name(file), start) for name, at, changed, file, start in found]
+def page_versions(state: ProjectionState, keys: Iterable[UrlId]) -> dict[UrlId, list[StoredVersion]]:
+    """The versions of pages in the collections, the one fetched last first; ties have a fixed order."""
+    found: dict[UrlId, list[StoredVersion]] = {key: [] for key in keys}
+    if found:
+        stored = rows(
+            state.connection,
+            "SELECT id, collection, at, changed, file, start FROM carray(?) one CROSS JOIN visits ON id = one.value"
+            " WHERE file IS NOT NULL ORDER BY at DESC, collection",
+            (apsw.carray(tuple(sorted(found))),),
+        )
+        for key, name, at, changed, file, start in stored:
+            found[key].append(StoredVersion(name, at, changed, state.file_name(file), start))
+    return found
+
+
+def newest_visits(state: ProjectionState, keys: set[UrlId]) -> dict[tuple[UrlId, str], int]:
+    """The numbers of the newest visits that were applied, by URL and collection."""
+    if not keys:
+        return {}
+    sql = "SELECT id, collection, visit FROM carray(?) one CROSS JOIN visits ON id = one.value"
+    found = rows(state.connection, sql, (apsw.carray(tuple(sorted(keys))),))
+    return {(key, name): visit for key, name, visit in found}
+
+
+RecordedVisit = tuple[UrlId, str, int, int | None, int | None, float | None, float | None]  # a row of `visits`
+
+
+def recorded_visit(state: ProjectionState, entry: ArchiveEntry, key: UrlId, is_there: bool) -> RecordedVisit:
+    """The row of a visit; `is_there`: it found a page."""
+    record, outcome = entry.record, entry.record.outcome
+    if not is_there:
+        return key, record.collection, record.visit, None, None, None, None
+    file = state.file_number(entry.file)
+    return key, record.collection, record.visit, file, entry.start, outcome.at, changed_at(outcome)
+
+
+def record_visits(state: ProjectionState, visits: Iterable[RecordedVisit]) -> None:
+    """Record newest visits."""
+    state.connection.executemany("INSERT OR REPLACE INTO visits VALUES (?, ?, ?, ?, ?, ?, ?)", visits)
 
 
 def changed_at(outcome: Outcome) -> float | None:
@@ -203,54 +234,110 @@ class StoredPage(NamedTuple):
     share: bytes
 
 
+class ChangedPage(NamedTuple):
+    """A page to write: its versions in the collections, the one that counts first, and the statements of that one."""
+
+    key: UrlId
+    url: str
+    versions: Sequence[StoredVersion]
+    text: str
+
+
+class _WrittenPage(NamedTuple):
+    """A page whose statements are in the store, and not yet in SQLite."""
+
+    changed: ChangedPage
+    known: StoredPage | None
+    statements: list[Statement]
+    inferred: list[Statement]
+    digest: bytes
+
+
 class PageWriter:
     """Writes pages: the store first and the SQLite file afterwards, in a transaction of its own, so that a kill in
     between only repeats work: the page is written again when its record is read again.
+
+    `store_may_be_ahead`: the store may have pages that SQLite does not know, after a kill. Otherwise the store is not
+    asked for such pages.
     """
 
     def __init__(self, store: Store, connection: apsw.Connection) -> None:
         self._store, self._connection = store, connection
         self._entities = EntityIndex(connection)
+        self._next_page: int = 1 + rows(connection, "SELECT ifnull(max(page), 0) FROM pages")[0][0]
         self.ontology: Ontology = EMPTY_ONTOLOGY
         self.generation = 0  # of the ontology: one that returns gets a new number, so that a kill leaves no doubt
+        self.store_may_be_ahead = any(True for _ in store.named_graphs())
 
-    def write(self, key: UrlId, url: str, versions: Sequence[StoredVersion], text: str) -> bool:
-        """Replace the content of a page; `versions`: its versions in the collections, the one that counts first.
-        Whether it has statements, or had.
-        """
-        statements = statements_of(text, key) if versions else []
-        graph, known = graph_of(url, key), self._row(key)
-        if not statements:
-            remove_page_graph(self._store, graph)
-            if known is not None:
-                self._remove(known)
-            return known is not None
-        inferred = self.ontology.infer(statements)
-        quads = [*quads_of(statements, graph), *quads_of(inferred, inferred_graph_of(graph))]
-        write_page_graph(self._store, graph, [*quads, *page_metadata_quads(graph, versions)])
-        lines = "\n".join(map(" ".join, (*statements, (), *inferred)))
-        digest = xxh3_128_digest(lines.encode("utf-8", "surrogatepass"))
-        run, at = self._connection.execute, versions[0].at
-        if known is not None and known.digest == digest:
-            run("UPDATE pages SET at = ?, ontology = ? WHERE page = ?", (at, self.generation, known.page))
-            return True
-        if known is not None:
-            self._remove(known)
-        number = known.page if known is not None else None
-        row = (number, key, url, at, len(statements), len(inferred), digest, self.generation, b"")
-        run("INSERT INTO pages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
-        page = self._connection.last_insert_rowid()
-        share = self._entities.add_page(page, statements, inferred)
-        run("UPDATE pages SET share = ? WHERE page = ?", (usage_counts.encode(share), page))
-        return True
+    def write(self, pages: Sequence[ChangedPage]) -> int:
+        """Replace the content of different pages; how many of them have statements, or had."""
+        known = self._rows([page.key for page in pages])
+        written, gone = self._write_store(pages, known)
+        same = [one for one in written if one.known is not None and one.known.digest == one.digest]
+        self._connection.executemany(
+            "UPDATE pages SET at = ?, ontology = ? WHERE id = ?",
+            [(one.changed.versions[0].at, self.generation, one.changed.key) for one in same],
+        )
+        other = [one for one in written if one.known is None or one.known.digest != one.digest]
+        self._write_rows([*gone, *(one.known for one in other if one.known is not None)], other)
+        return len(written) + len(gone)
 
-    def _remove(self, row: StoredPage) -> None:
-        self._entities.remove_page(row.page, usage_counts.decode(row.share))
-        self._connection.execute("DELETE FROM pages WHERE page = ?", (row.page,))
+    def _write_store(
+        self, pages: Sequence[ChangedPage], known: dict[UrlId, StoredPage]
+    ) -> tuple[list[_WrittenPage], list[StoredPage]]:
+        """Write the store; the pages with statements, and the rows of pages that have none any more."""
+        written, gone, new = list[_WrittenPage](), list[StoredPage](), list[Quad]()
+        for page in pages:
+            row = known.get(page.key)
+            may_be_there = row is not None or self.store_may_be_ahead
+            statements = statements_of(page.text, page.key) if page.versions and page.text else []
+            if not statements:
+                if may_be_there:
+                    remove_page_graph(self._store, graph_of(page.url, page.key))
+                gone += [row] if row is not None else []
+                continue
+            graph, inferred = graph_of(page.url, page.key), self.ontology.infer(statements)
+            quads = quads_of(statements, graph)
+            if inferred:
+                quads += quads_of(inferred, inferred_graph_of(graph))
+            if may_be_there:
+                write_page_graph(self._store, graph, [*quads, *page_metadata_quads(graph, page.versions)])
+            elif quads:
+                new += [*quads, *page_metadata_quads(graph, page.versions)]
+            lines = "\n".join(map(" ".join, (*statements, (), *inferred)))
+            digest = xxh3_128_digest(lines.encode("utf-8", "surrogatepass"))
+            written.append(_WrittenPage(page, row, statements, inferred, digest))
+        if new:
+            self._store.extend(new)
+        return written, gone
 
-    def _row(self, key: UrlId) -> StoredPage | None:
-        found = rows(self._connection, "SELECT page, digest, share FROM pages WHERE id = ?", (key,))
-        return StoredPage(*found[0]) if found else None
+    def _write_rows(self, removed: Sequence[StoredPage], written: Sequence[_WrittenPage]) -> None:
+        many = self._connection.executemany
+        many("DELETE FROM pages WHERE page = ?", [(row.page,) for row in removed])
+        added = []
+        for one in written:
+            number = one.known.page if one.known is not None else self._next_page
+            self._next_page += one.known is None
+            added.append(StatedPage(number, one.statements, one.inferred))
+        shares = self._entities.replace([(row.page, usage_counts.decode(row.share)) for row in removed], added)
+        many(
+            "INSERT INTO pages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [
+                (page.page, one.changed.key, one.changed.url, one.changed.versions[0].at, len(one.statements),
+                 len(one.inferred), one.digest, self.generation, usage_counts.encode(share))
+                for page, one, share in zip(added, written, shares, strict=True)
+            ],
+        )  # fmt: skip
+
+    def _rows(self, keys: Sequence[UrlId]) -> dict[UrlId, StoredPage]:
+        if not keys:
+            return {}
+        found = rows(
+            self._connection,
+            "SELECT id, page, digest, share FROM carray(?) one CROSS JOIN pages ON id = one.value",
+            (apsw.carray(tuple(sorted(keys))),),
+        )
+        return {key: StoredPage(*row) for key, *row in found}
 
     def pages_after(self, page: int, limit: int) -> list[tuple[int, UrlId, str]]:
         """Pages with statements, in the order of their numbers."""
@@ -259,8 +346,8 @@ class PageWriter:
 
     def urls(self, keys: Sequence[UrlId]) -> dict[UrlId, str]:
         """Those of these pages that have statements."""
-        found = [rows(self._connection, "SELECT id, url FROM pages WHERE id = ?", (key,)) for key in keys]
-        return dict(one for some in found for one in some)
+        sql = "SELECT id, url FROM carray(?) one CROSS JOIN pages ON id = one.value"
+        return dict(rows(self._connection, sql, (apsw.carray(tuple(keys)),))) if keys else {}
 
     def outdated(self, limit: int) -> list[tuple[UrlId, str]]:
         """Some pages that were written under another ontology."""

@@ -6,7 +6,7 @@ page (its `PageUsage`) is stored with its row, and subtracted when the page is r
 pages counts once. Rows with a count of zero are deleted. Knows nothing of statements: names are already numbers.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 import apsw
@@ -74,68 +74,81 @@ class TermNumbers:
         return self._connection.last_insert_rowid()
 
 
-def apply_usage(connection: apsw.Connection, share: PageUsage, sign: int, alone: frozenset[int]) -> None:
-    """Add the contribution of a page (1), or subtract it (-1). `alone`: the entities that no other page describes."""
-    having = [(kind, name, part.thing) for part in share.parts for kind, name in part.memberships()]
-    turned = _update_memberships(connection, having, sign, alone)
-    uses, together = _uses(share)
-    named = dict.fromkeys((kind, name) for kind, name, _ in having)
-    connection.executemany(
-        "INSERT INTO counts VALUES (?, ?, ?, ?, ?) ON CONFLICT (kind, name) DO UPDATE SET"
-        " things = things + excluded.things, pages = pages + excluded.pages, uses = uses + excluded.uses",
-        [(*one, sign * turned[one], sign, sign * (uses[one[1]] if one[0] == PROPERTY else 0)) for one in named],
-    )
-    connection.executemany(
-        "INSERT INTO together VALUES (?, ?, ?, ?) ON CONFLICT (class, property)"
-        " DO UPDATE SET pages = pages + excluded.pages, uses = uses + excluded.uses",
-        [(*pair, sign, sign * times) for pair, times in together.items()],
-    )
-    if sign < 0:
-        connection.executemany("DELETE FROM counts WHERE kind = ? AND name = ? AND pages = 0", named)
-        connection.executemany("DELETE FROM together WHERE class = ? AND property = ? AND pages = 0", together)
-    sums = {"pages": 1, "statements": share.statements, "inferred": share.inferred, "things": len(alone)}
-    connection.executemany(
-        "INSERT INTO totals VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = value + excluded.value",
-        [(name, sign * number) for name, number in sums.items()],
-    )
-
-
-def _uses(share: PageUsage) -> tuple[Counter[int], Counter[tuple[int, int]]]:
-    """The number of uses of each property, and with which class."""
-    uses: Counter[int] = Counter()
-    together: Counter[tuple[int, int]] = Counter()
-    for part in share.parts:
-        for name, times in part.properties:
-            uses[name] += times
-            for one in part.classes:
-                together[one, name] += times
-    return uses, together
-
-
 Membership = tuple[int, int, int]  # kind, name, entity
 
 
-def _update_memberships(
-    connection: apsw.Connection, having: list[Membership], sign: int, alone: frozenset[int]
-) -> Counter[tuple[int, int]]:
-    """Update the memberships of entities; the number of entities that gained or lost each term."""
-    own = [one for one in having if one[2] in alone]
-    if sign > 0:
-        connection.executemany("INSERT INTO has VALUES (?, ?, ?, 1)", own)
-    else:
-        connection.executemany("DELETE FROM has WHERE kind = ? AND name = ? AND thing = ?", own)
-    turned = Counter((kind, name) for kind, name, _ in own)
-    for one in having:
-        if one[2] in alone:
-            continue
-        [(pages,)] = rows(
-            connection,
-            "INSERT INTO has VALUES (?, ?, ?, ?) ON CONFLICT (kind, name, thing)"
-            " DO UPDATE SET pages = pages + excluded.pages RETURNING pages",
-            (*one, sign),
+class UsageChanges:
+    """The changes of the counts by a batch of pages, gathered and then written together."""
+
+    def __init__(self) -> None:
+        self._having: Counter[Membership] = Counter()  # pages
+        self._counts: defaultdict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0])  # pages and uses
+        self._together: defaultdict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0])
+        self._totals: Counter[str] = Counter()
+
+    def add(self, share: PageUsage, sign: int) -> None:
+        """Add the contribution of a page (1), or subtract it (-1)."""
+        terms: set[tuple[int, int]] = set()
+        pairs: set[tuple[int, int]] = set()
+        for part in share.parts:
+            for kind, name in part.memberships():
+                self._having[kind, name, part.thing] += sign
+                terms.add((kind, name))
+            for name, times in part.properties:
+                self._counts[PROPERTY, name][1] += sign * times
+                for one in part.classes:
+                    self._together[one, name][1] += sign * times
+                    pairs.add((one, name))
+        for term in terms:
+            self._counts[term][0] += sign
+        for pair in pairs:
+            self._together[pair][0] += sign
+        self._totals["pages"] += sign
+        self._totals["statements"] += sign * share.statements
+        self._totals["inferred"] += sign * share.inferred
+
+    def write(self, connection: apsw.Connection, fresh: set[int], things: int) -> None:
+        """Write all changes. `fresh`: the entities that are new in this batch; `things`: by how much their number has
+        changed."""
+        turned = self._write_memberships(connection, fresh)
+        many = connection.executemany
+        many(
+            "INSERT INTO counts VALUES (?, ?, ?, ?, ?) ON CONFLICT (kind, name) DO UPDATE SET"
+            " things = things + excluded.things, pages = pages + excluded.pages, uses = uses + excluded.uses",
+            [(*term, turned[term], pages, uses) for term, (pages, uses) in self._counts.items()],
         )
-        if pages == 0:
-            connection.execute("DELETE FROM has WHERE kind = ? AND name = ? AND thing = ?", one)
-        if pages == (1 if sign > 0 else 0):
-            turned[one[:2]] += 1
-    return turned
+        many(
+            "INSERT INTO together VALUES (?, ?, ?, ?) ON CONFLICT (class, property)"
+            " DO UPDATE SET pages = pages + excluded.pages, uses = uses + excluded.uses",
+            [(*pair, pages, uses) for pair, (pages, uses) in self._together.items()],
+        )
+        fewer = [term for term, (pages, _) in self._counts.items() if pages <= 0]
+        many("DELETE FROM counts WHERE kind = ? AND name = ? AND pages = 0", fewer)
+        fewer = [pair for pair, (pages, _) in self._together.items() if pages <= 0]
+        many("DELETE FROM together WHERE class = ? AND property = ? AND pages = 0", fewer)
+        self._totals["things"] += things
+        many(
+            "INSERT INTO totals VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = value + excluded.value",
+            list(self._totals.items()),
+        )
+
+    def _write_memberships(self, connection: apsw.Connection, fresh: set[int]) -> Counter[tuple[int, int]]:
+        """The number of entities that each term has gained."""
+        new = [(*one, pages) for one, pages in self._having.items() if one[2] in fresh]
+        connection.executemany("INSERT INTO has VALUES (?, ?, ?, ?)", new)
+        turned = Counter((kind, name) for kind, name, _, _ in new)
+        gone: list[Membership] = []
+        for one, change in self._having.items():
+            if one[2] in fresh or not change:
+                continue
+            [(pages,)] = rows(
+                connection,
+                "INSERT INTO has VALUES (?, ?, ?, ?) ON CONFLICT (kind, name, thing)"
+                " DO UPDATE SET pages = pages + excluded.pages RETURNING pages",
+                (*one, change),
+            )
+            turned[one[:2]] += (pages > 0) - (pages > change)
+            if pages == 0:
+                gone.append(one)
+        connection.executemany("DELETE FROM has WHERE kind = ? AND name = ? AND thing = ?", gone)
+        return turned

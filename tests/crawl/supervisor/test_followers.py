@@ -1,12 +1,12 @@
 """What is archived of a collection reaches those who follow, whatever goes on beside it."""
 
 import os
-import threading
 
 import pytest
 
-from tarrafa.crawl.supervisor import followers
+from tarrafa.crawl.supervisor import follower_process
 from tarrafa.crawl.supervisor.followers import FollowerCatchUp
+from tarrafa.frontier import address
 from tarrafa.graph import follower as graph
 from tarrafa.index import follower as index
 from tarrafa.triples import follower as triples
@@ -92,7 +92,9 @@ def test_index_and_triple_store_leave_the_processor_to_the_crawl(data, monkeypat
     monkeypatch.setattr(os, "nice", niceness.append)
     for follower in (graph, index, triples):
         monkeypatch.setattr(follower, "follow", lambda *arguments: None)
-    monkeypatch.setattr(followers, "connect_blocking", lambda address: None)
-    monkeypatch.setattr(followers, "address_from_supervisor", lambda: None)
-    followers._follow(data, projection, threading.Event())
-    assert niceness == [followers.NICE] * is_nice
+    for name in ("on_sigterm", "send_from_thread"):
+        monkeypatch.setattr(follower_process, name, lambda *arguments: None)
+    monkeypatch.setattr(address, "connect_blocking", lambda address: None)
+    monkeypatch.setattr(address, "address_from_supervisor", lambda: None)
+    follower_process.main(data, projection)
+    assert niceness == [follower_process.NICE] * is_nice

@@ -9,23 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tarrafa.testweb import World, version_of_url
-from tarrafa.testweb.world.change_model import DAY_S, RATE_TABLE, WINDOW_MEAN, changes_in_window, version_at
+from tarrafa.testweb.world.change_model import DAY_S, RATE_TABLE, change_times, version_at
 from tarrafa.testweb.world.resources import page_attributes
 
 WORLD = World(seed=2, hosts=10, pages=500)
 START = float(WORLD.epoch)
-
-
-def change_times(world: World, no: int, n: int, rate: float, start: float, end: float) -> list[int]:
-    """The times after `start` and up to `end` at which a page changed (twice in one second counts twice)."""
-    first, last = max(0.0, start - world.epoch), end - world.epoch
-    if rate <= 0 or last < 0:
-        return []
-    width = WINDOW_MEAN / rate * DAY_S
-    found: list[int] = []
-    for window in range(max(0, int((first - 1) / width)), int(last / width) + 1):
-        found += (world.epoch + at for at in changes_in_window(world, no, n, window, width) if first < at <= last)
-    return sorted(found)
 
 
 @pytest.mark.parametrize("rate", [0.02, 1.0, 24.0])

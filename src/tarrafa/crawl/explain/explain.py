@@ -419,7 +419,7 @@ def _walk_end_reason(site: SiteFacts) -> Message:
             needed=needed,
         )
     if site.vain >= FRUITLESS_VISITS_MAX:
-        return message("{visits} visits brought no page", visits=site.vain)
+        return messages("{count} visit brought no page", "{count} visits brought no page", site.vain)
     if not site.walked and not site.vain:
         return message("it was visited before the order became breadth, or could not be")
     return messages(

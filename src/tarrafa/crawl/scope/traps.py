@@ -50,6 +50,8 @@ def trap_reason(url: str) -> Message | None:
 
 def _repeated(segments: list[str]) -> str:
     """The stretch of path segments that occurs more than REPEATS_MAX times in a row."""
+    if len(segments) - len(set(segments)) < REPEATS_MAX:  # the usual case: a repeated segment is there three times
+        return ""
     for period in range(1, min(PERIOD_MAX, len(segments) // (REPEATS_MAX + 1)) + 1):
         same = (one == other and one != "" for one, other in zip(segments, segments[period:], strict=False))
         start = 0

@@ -1,40 +1,24 @@
 """The followers of a data directory: one process for the graph, and one each for every part of index and triple store.
 
-A follower keeps its projection up to date with the archive. It never touches the crawl: only the graph's weights are
-sent to the frontier. `Followers` and `FollowerCatchUp` are for the supervisor: which of them run, and whether they have
-caught up with the archive.
+`Followers` and `FollowerCatchUp` are for the supervisor: which of them run, and whether they have caught up with the
+archive. The processes are those of `follower_process.py`.
 """
 
-import contextlib
-import os
-import threading
-import time
-
-from tarrafa.archive import warc_reader as archive
 from tarrafa.archive.warc_reader import visit_lengths
-from tarrafa.clock import boottime
 from tarrafa.crawl.supervisor.child_processes import ChildProcess
 from tarrafa.crawl.supervisor.completion import CaughtUp
 from tarrafa.errors import ConfigError
-from tarrafa.frontier.address import address_from_supervisor, connect_blocking
-from tarrafa.frontier.messages import UrlWeight
 from tarrafa.graph import follower as graph
 from tarrafa.i18n import message
 from tarrafa.index import follower as index
 from tarrafa.index import shards
 from tarrafa.index.follower import is_settled
 from tarrafa.index.shards import ShardLayout
-from tarrafa.runtime.child_process import on_sigterm, run_child
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.runtime.heartbeat import PROCESS_HEARTBEAT_EVERY_S, ProcessHeartbeat, send_from_thread
-from tarrafa.triples import follower as triples
 from tarrafa.triples import status as triples_status
 from tarrafa.triples import storage
 
-MODULE = "tarrafa.crawl.supervisor.followers"
-CURSORS = {"graph": graph.cursor, "index": index.cursor, "triples": triples_status.cursor}
-PROGRESS_TIME_SHARE = 0.005  # of our time for measuring the backlog: an archive may have thousands of files
-NICE = 10  # of index and triple store: where processors are few, crawling comes first, with the order of the graph
+MODULE = "tarrafa.crawl.supervisor.follower_process"
 
 
 class Followers:
@@ -115,52 +99,3 @@ class FollowerCatchUp:
                 return False
             self._commits = found
         return triples_status.are_published(self._data, self._commits)
-
-
-# -- the process of a follower -----------------------------------------------------------------------------------------
-
-
-def main(data: DataDirectory, projection: str, part: str = "") -> None:
-    """The process of one follower, of the graph or of one part of index or triple store."""
-    stop, data = threading.Event(), DataDirectory(data.root, part)
-    on_sigterm(stop.set)
-    send_from_thread(data, FollowerHeartbeat(data, projection).heartbeat)
-    _follow(data, projection, stop)
-
-
-def _follow(data: DataDirectory, projection: str, stop: threading.Event) -> None:
-    if projection != "graph":
-        os.nice(NICE)
-        (index if projection == "index" else triples).follow(data, stop)
-        return
-    frontier = connect_blocking(address_from_supervisor())
-
-    def deliver(collection: str, weights: list[UrlWeight]) -> None:
-        frontier.call("update_weights", collection, weights)
-
-    graph.follow(data, deliver, stop)
-
-
-class FollowerHeartbeat:
-    """How far one follower is behind, for its heartbeat. The measuring has a thread of its own: a heartbeat never waits
-    for the disk. Another thread does the following."""
-
-    def __init__(self, data: DataDirectory, projection: str) -> None:
-        self._data, self._cursor = data, CURSORS[projection]
-        self._name = f"{projection}-{data.part}" if data.part else projection
-        self._behind_bytes = 0
-        threading.Thread(target=self._measure, name="backlog", daemon=True).start()
-
-    def _measure(self) -> None:
-        while True:
-            began = boottime()
-            with contextlib.suppress(Exception):  # the follower itself reports what is wrong
-                self._behind_bytes = archive.bytes_behind(self._data.archive, self._cursor(self._data))
-            time.sleep(max(PROCESS_HEARTBEAT_EVERY_S, (boottime() - began) / PROGRESS_TIME_SHARE))
-
-    def heartbeat(self) -> ProcessHeartbeat:
-        return ProcessHeartbeat(self._name, os.getpid(), behind_bytes=self._behind_bytes)
-
-
-if __name__ == "__main__":
-    run_child(main)

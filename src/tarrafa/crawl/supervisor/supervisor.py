@@ -145,9 +145,10 @@ class Supervisor:
         self._processes.track(asyncio.create_task(task))
 
     def _wanted(self) -> list[ChildProcess]:
-        """The children to run: an archive that is empty and stays empty needs no follower."""
+        """The children to run, workers first: followers have nothing to do before the first page. An archive that is
+        empty and stays empty needs no follower."""
         follows = self._follows or bool(self._workers) or any(self.data.archive.iterdir())
-        return [*(self._followers.children if follows else ()), *self._workers]
+        return [*self._workers, *(self._followers.children if follows else ())]
 
     async def _shut_down(self) -> None:
         """Stop all children, the frontier server last. When cancelled (a second Ctrl-C), kill them: each can be killed

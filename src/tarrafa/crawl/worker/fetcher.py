@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import lru_cache
 from ipaddress import ip_address
 
 from tarrafa import __version__
@@ -42,6 +43,7 @@ from tarrafa.parse.sitemaps_feeds import SITEMAP_BYTES_MAX
 from tarrafa.parse.url import DEFAULT_PORTS, name_and_port, split
 from tarrafa.runtime.data_dir import DataDirectory
 
+ADDRESSES_CACHED_MAX = 1_024
 UNPARSED_BYTES_MAX = 128 << 20
 ACCEPT = "text/html,application/xhtml+xml,text/plain;q=0.9,*/*;q=0.5"
 
@@ -119,6 +121,7 @@ class RequestCredentials:
         return shown
 
 
+@lru_cache(ADDRESSES_CACHED_MAX)
 def _is_loopback(connect_to: str | None) -> bool:
     """Whether a host is reached at this machine."""
     if connect_to is None:

@@ -118,6 +118,12 @@ class LoadedCollection:
         return not (self.config.keeps_fresh or self.order.is_breadth)
 
     @property
+    def watches_in_links(self) -> bool:
+        """Whether more than a URL's own row depends on its in-links."""
+        config = self.config
+        return config.keeps_fresh or config.replaces_pages or config.strategy.order in ("backlinks", "breadth")
+
+    @property
     def breadth_id(self) -> int | None:
         """Its number, if its order is breadth: a change of one host then concerns the other hosts of its site."""
         return self.row.id if self.order.is_breadth else None

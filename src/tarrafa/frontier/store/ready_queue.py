@@ -10,7 +10,7 @@ While both favoured and other hosts could be visited, the favoured ones get four
 host starves.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from tarrafa.frontier.store.database import FAVOURED, NEW, OLD, OPEN, FrontierDatabase
@@ -63,9 +63,10 @@ class ReadyQueue:
         if is_free:
             self.add(host)
 
-    def add_new(self, number: int, host: HostId) -> None:
-        """Add a host that has new URLs, unless a worker holds it."""
-        self._db.run(f"INSERT OR IGNORE {NEW_ROWS} AND host = ? AND collection = ?", (host, number))
+    def add_new(self, number: int, hosts: Sequence[HostId]) -> None:
+        """Add hosts that have new URLs, unless a worker holds them."""
+        sql = f"INSERT OR IGNORE {NEW_ROWS} AND host = ? AND collection = ?"
+        self._db.many(sql, [(host, number) for host in hosts])
 
     def rebuild_new(self, number: int) -> None:
         """Called when gates or favours have changed all over a collection. Scans its hosts."""

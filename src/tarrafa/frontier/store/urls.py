@@ -4,11 +4,12 @@ A URL's row is made once and never removed; events move it between states. `pend
 that pending URLs are never searched for by scanning.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tarrafa.config.sections import StrategyConfig
-from tarrafa.frontier.messages import DiscoveredUrl, UrlWeight, is_significant_rank_change
+from tarrafa.frontier.messages import DiscoveredUrl, UrlWeight, is_significant_rank_change, similar_ranks
 from tarrafa.frontier.ordering import order_of
 from tarrafa.frontier.store.breadth_sites import BreadthSites
 from tarrafa.frontier.store.collections import LoadedCollection, StoreContext
@@ -20,6 +21,16 @@ from tarrafa.model import GIVEN_UP, HostId, Status, UrlId, UrlRole, UrlState
 from tarrafa.parse.public_suffix import PublicSuffixes
 
 RANK_COLUMNS = "url, sequence, in_links, attempts, role"  # that the rank of a URL depends on, with its id
+# In-links, and the rank if it has changed enough; a URL without a rank has the mean, 1.
+SET_WEIGHT = """UPDATE url SET in_links = ?1,
+    pagerank = CASE WHEN ifnull(nullif(pagerank, 0), 1) BETWEEN ?5 AND ?6 THEN pagerank ELSE ?7 END
+    WHERE host = ?2 AND collection = ?3 AND id = ?4
+    AND (in_links != ?1 OR ifnull(nullif(pagerank, 0), 1) NOT BETWEEN ?5 AND ?6)"""
+CHANGE_PENDING = "UPDATE work SET pending = pending + ? WHERE host = ? AND collection = ?"
+CLOSED_SQL = (
+    "SELECT host.id, failures, next_at, visited, refused FROM host JOIN work ON work.host = host.id"
+    " WHERE host.id = ? AND collection = ?"
+)
 Queued = dict[HostId, int]  # URLs put into the queues and not yet counted in `work`, per host
 
 
@@ -27,7 +38,7 @@ class _Discovery(NamedTuple):
     """State of one call of `discover`."""
 
     queued: Queued
-    closed: dict[HostId, int]  # `closed_status` of the hosts so far
+    closed: dict[HostId, int]  # `closed_status` of the hosts
 
 
 class FrontierUrls:
@@ -50,29 +61,40 @@ class FrontierUrls:
         if self._collections.is_deleted(collection):
             return  # the sender was away for long
         known = self._collections.by_id(collection)
-        queued = Queued()
-        batch = _Discovery(queued, {})
         first = self._collections.reserve_sequence(known, len(offers))
-        self._db.prefetch("url", [(offer.host, collection, offer.id) for offer in offers])
-        for sequence, offer in sorted(enumerate(offers, first), key=lambda one: (one[1].host, one[1].id)):
-            key = (offer.host, collection, offer.id)
-            row = self._db.find_url("depth, redirects, state, announced, status, role, run, shown", key)
-            if row is None:
-                self._insert(known, offer, sequence, batch)
-                continue
-            depth, redirects, state, announced, status, role, run, shown = row
-            if run < known.run or _was_swept(state, status, shown):
-                self._rediscover(known, offer, sequence, batch)
-                continue
-            if (offer.depth, offer.redirects) < (depth, redirects):
-                self._lower(known, key, offer.depth, offer.redirects, state, queued)
-            if offer.role != role == UrlRole.PAGE and not shown:  # a shown URL is kept as a page
-                self._promote(known, key, offer.role, state, status, queued)
-            if offer.announced > (announced or 0.0):
-                self._db.update_url(key, "announced = ?", offer.announced)
-                if state == UrlState.FETCHED and known.config.keeps_fresh:
-                    self.revisits.record_announced_change(known, key, offer.announced)
-        self.add_pending(collection, queued)
+        ordered = sorted(enumerate(offers, first), key=lambda one: (one[1].host, one[1].id))
+        keys = [(offer.host, collection, offer.id) for _, offer in ordered]
+        self._db.prefetch("url", keys)
+        there = self._db.known_urls(keys)
+        batch = _Discovery(Queued(), self._closed_statuses(known, offers))
+        new: dict[UrlId, tuple[int, DiscoveredUrl]] = {}
+        again: list[tuple[int, DiscoveredUrl]] = []
+        for sequence, offer in ordered:
+            if offer.id in there or offer.id in new:
+                again.append((sequence, offer))
+            else:
+                new[offer.id] = sequence, offer
+        self._insert(known, list(new.values()), batch)
+        for sequence, offer in again:
+            self._offer_known(known, offer, sequence, batch)
+        self.add_pending(collection, batch.queued)
+
+    def _offer_known(self, known: LoadedCollection, offer: DiscoveredUrl, sequence: int, batch: _Discovery) -> None:
+        key = (offer.host, known.row.id, offer.id)
+        depth, redirects, state, announced, status, role, run, shown = self._db.url(
+            "depth, redirects, state, announced, status, role, run, shown", key
+        )
+        if run < known.run or _was_swept(state, status, shown):
+            self._rediscover(known, offer, sequence, batch)
+            return
+        if (offer.depth, offer.redirects) < (depth, redirects):
+            self._lower(known, key, offer.depth, offer.redirects, state, batch.queued)
+        if offer.role != role == UrlRole.PAGE and not shown:  # a shown URL is kept as a page
+            self._promote(known, key, offer.role, state, status, batch.queued)
+        if offer.announced > (announced or 0.0):
+            self._db.update_url(key, "announced = ?", offer.announced)
+            if state == UrlState.FETCHED and known.config.keeps_fresh:
+                self.revisits.record_announced_change(known, key, offer.announced)
 
     def _promote(
         self, known: LoadedCollection, key: UrlKey, role: int, state: int, status: int | None, queued: Queued
@@ -126,57 +148,72 @@ class FrontierUrls:
         self.revisits.drop_page(known, key)
         self.requeue(known, key, state, queued)
 
-    def _insert(self, known: LoadedCollection, offer: DiscoveredUrl, sequence: int, batch: _Discovery) -> None:
-        number = known.row.id
-        if offer.host not in batch.queued:
-            self._ensure_host(known, offer)
-            batch.queued[offer.host] = 0
-        state, status = self._first_state(known, offer, batch)
-        self._db.run(
+    def _insert(self, known: LoadedCollection, new: Sequence[tuple[int, DiscoveredUrl]], batch: _Discovery) -> None:
+        """Insert unknown URLs, with their sequence numbers."""
+        number, now = known.row.id, self._clock.now()
+        states = [self._first_state(known, offer, batch) for _, offer in new]
+        self._db.many(
             "INSERT INTO url (host, collection, id, url, depth, redirects, state, status, sequence, discovered,"
             " role, announced, parent, run) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (offer.host, number, offer.id, offer.url, offer.depth, offer.redirects, int(state), status or None,
-             sequence, self._clock.now(), offer.role, offer.announced or None, offer.parent or None, known.run),
+            [
+                (offer.host, number, offer.id, offer.url, offer.depth, offer.redirects, int(state), status or None,
+                 sequence, now, offer.role, offer.announced or None, offer.parent or None, known.run)
+                for (sequence, offer), (state, status) in zip(new, states, strict=True)
+            ],
         )  # fmt: skip
-        self._counters.add(number, Bucket.KNOWN)
-        self._counters.add(number, Bucket.state(state))
-        if state == UrlState.PENDING:
-            key = (offer.host, number, offer.id)
-            self.enqueue(known, key, (offer.url, sequence, 0, 0, offer.role), batch.queued)
+        self._counters.add(number, Bucket.KNOWN, len(new))
+        for (state, status), count in Counter(states).items():
+            self._counters.add(number, Bucket.state(state), count)
+            if status:
+                self._counters.add_refused(number, status, count)
+        pending = [one for one, (state, _) in zip(new, states, strict=True) if state == UrlState.PENDING]
+        self._enqueue_new(known, pending, batch.queued)
+
+    def _enqueue_new(self, known: LoadedCollection, new: Sequence[tuple[int, DiscoveredUrl]], queued: Queued) -> None:
+        number, rank = known.row.id, known.order.rank
+        self._db.many(
+            "INSERT INTO pending VALUES (?, ?, ?, ?)",
+            [
+                (offer.host, number, rank(offer.url, sequence, offer.id, 0, 0, offer.role), offer.id)
+                for sequence, offer in new
+            ],
+        )
+        for _, offer in new:
+            queued[offer.host] = queued.get(offer.host, 0) + 1
+        for _, offer in new if known.config.replaces_pages else ():
+            self.page_replacement.add(known, False, 0, (offer.host, number, offer.id))
 
     def _first_state(self, known: LoadedCollection, offer: DiscoveredUrl, batch: _Discovery) -> tuple[UrlState, int]:
         """State of a URL that this run finds for the first time, and the status for which it is not pending."""
         limit = known.config.scope.depth_max
-        status = offer.status or self._cached_closed_status(known, offer.host, batch)
         if limit is not None and offer.depth > limit:
             return UrlState.TOO_DEEP, 0
+        status = offer.status or batch.closed[offer.host]
         if not status:
             return UrlState.PENDING, 0
-        self._counters.add_refused(known.row.id, status)
         return UrlState.FAILED if status in GIVEN_UP else UrlState.DROPPED, status
 
-    def _cached_closed_status(self, known: LoadedCollection, host: HostId, batch: _Discovery) -> int:
-        if host not in batch.closed:
-            if known.run > 1:  # visits to a host are counted anew in each run
-                self._db.run(
-                    "UPDATE work SET visited = 0, run = ? WHERE host = ? AND collection = ? AND run < ?",
-                    (known.run, host, known.row.id, known.run),
-                )
-            batch.closed[host] = self.closed_status(known, host)
-        return batch.closed[host]
+    def _closed_statuses(self, known: LoadedCollection, offers: Sequence[DiscoveredUrl]) -> dict[HostId, int]:
+        """`closed_status` of the hosts of these URLs, which get their rows if they are new."""
+        number, by_host = known.row.id, {offer.host: offer for offer in offers}
+        keys = [(host, number) for host in sorted(by_host)]
+        if known.run > 1:  # visits to a host are counted anew in each run
+            self._db.many(
+                "UPDATE work SET visited = 0, run = ? WHERE host = ? AND collection = ? AND run < ?",
+                [(known.run, *key, known.run) for key in keys],
+            )
+        facts = {row[0]: row[1:] for row in self._db.many_rows(CLOSED_SQL, keys)}
+        new = [key for key in keys if key[0] not in facts]
+        for host, _ in new:
+            self._ensure_host(known, by_host[host])
+        facts |= {row[0]: row[1:] for row in self._db.many_rows(CLOSED_SQL, new)}
+        now = self._clock.now()
+        return {host: _closed_status(known, now, *facts[host]) for host in by_host}
 
     def closed_status(self, known: LoadedCollection, host: HostId) -> int:
         """The status for which no new URL of this host is pending; 0: new URLs are."""
-        failures, next_at, visited, refused = self._db.required_row(
-            "SELECT failures, next_at, visited, refused FROM host JOIN work ON work.host = host.id"
-            " WHERE host.id = ? AND collection = ?",
-            (host, known.row.id),
-        )
-        if refused or visited >= known.config.scope.host_pages_max:
-            return Status.HOST_FULL
-        if known.is_given_up(failures) and next_at > self._clock.now():
-            return Status.HOST_GIVEN_UP  # it failed too often, and its back-off is not over
-        return 0
+        _, *facts = self._db.required_row(CLOSED_SQL, (host, known.row.id))
+        return _closed_status(known, self._clock.now(), *facts)
 
     def _rediscover(self, known: LoadedCollection, offer: DiscoveredUrl, sequence: int, batch: _Discovery) -> None:
         """A link of this run leads to a URL of an earlier run: it is like a new URL, except for its history.
@@ -192,10 +229,11 @@ class FrontierUrls:
         self._counters.add(number, Bucket.REVISITS_OUT, -int(is_revisit_out))
         is_kept = state == UrlState.FETCHED or shown != UNSHOWN or is_revisit_out
         if is_kept:
-            is_closed = self._cached_closed_status(known, offer.host, batch)
-            after, why = UrlState.FETCHED if is_closed else UrlState.PENDING, 0
+            after, why = UrlState.FETCHED if batch.closed[offer.host] else UrlState.PENDING, 0
         else:
             after, why = self._first_state(known, offer, batch)
+            if why:
+                self._counters.add_refused(number, why)
         if state == UrlState.HANDED_OUT:
             after, why = UrlState.HANDED_OUT, 0
         elif state == UrlState.PENDING:
@@ -305,18 +343,18 @@ class FrontierUrls:
         )
 
     def change_pending(self, known: LoadedCollection, host: HostId, count: int) -> None:
-        self._db.run(
-            "UPDATE work SET pending = pending + ? WHERE host = ? AND collection = ?", (count, host, known.row.id)
-        )
+        self._db.run(CHANGE_PENDING, (count, host, known.row.id))
 
     def add_pending(self, number: int, queued: Queued) -> None:
         """Count the queued URLs. A host that had none, and that no worker holds, becomes ready."""
-        for host, added in sorted(queued.items()):
-            if added:
-                known = self._collections.by_id(number)
-                self.change_pending(known, host, added)
-                self.breadth.urls_added(known, host, added)
-                self._ready.add_new(number, host)
+        added = sorted((host, count) for host, count in queued.items() if count)
+        if not added:
+            return
+        known = self._collections.by_id(number)
+        self._db.many(CHANGE_PENDING, [(count, host, number) for host, count in added])
+        for host, count in added:
+            self.breadth.urls_added(known, host, count)
+        self._ready.add_new(number, [host for host, _ in added])
 
     # -- depth, weights and order -----------------------------------------------------------------------------
 
@@ -335,12 +373,17 @@ class FrontierUrls:
 
     def update_weights(self, known: LoadedCollection, weights: list[UrlWeight]) -> None:
         """Take absolute values from the link graph. Unknown URLs are out of scope, and are ignored."""
-        queued, mentions = Queued(), dict[HostId, int]()
-        self._db.prefetch("url", [(weight.host, known.row.id, weight.id) for weight in weights])
-        for weight in sorted(weights, key=lambda one: (one.host, one.id)):
+        number, queued, mentions = known.row.id, Queued(), dict[HostId, int]()
+        ordered = sorted(weights, key=lambda one: (one.host, one.id))
+        self._db.prefetch("url", [(weight.host, number, weight.id) for weight in ordered])
+        if not known.watches_in_links:  # then most weights need no look at their row
+            plain = [weight for weight in ordered if weight.depth < 0]
+            self._db.many(SET_WEIGHT, [_weight_values(number, weight) for weight in plain])
+            ordered = [weight for weight in ordered if weight.depth >= 0]
+        for weight in ordered:
             self._update_weight(known, weight, queued, mentions)
         self.breadth.add_mentions(known, mentions)
-        self.add_pending(known.row.id, queued)
+        self.add_pending(number, queued)
 
     def _update_weight(
         self, known: LoadedCollection, weight: UrlWeight, queued: Queued, mentions: dict[HostId, int]
@@ -395,11 +438,26 @@ class FrontierUrls:
         self._ready.rebuild_new(known.row.id)
 
 
+def _closed_status(
+    known: LoadedCollection, now: float, failures: int, next_at: float, visited: int, refused: int
+) -> int:
+    if refused or visited >= known.config.scope.host_pages_max:
+        return Status.HOST_FULL
+    if known.is_given_up(failures) and next_at > now:
+        return Status.HOST_GIVEN_UP  # it failed too often, and its back-off is not over
+    return 0
+
+
 def _was_swept(state: int, status: int | None, shown: int) -> bool:
     """Whether this run has judged the page as not found."""
     if state == UrlState.DROPPED:
         return status == Status.NOT_FOUND_AGAIN
     return shown == SWEPT
+
+
+def _weight_values(number: int, weight: UrlWeight) -> tuple[Any, ...]:
+    """The values of SET_WEIGHT."""
+    return weight.in_links, weight.host, number, weight.id, *similar_ranks(weight.rank), weight.rank
 
 
 def rank_of(known: LoadedCollection, url: UrlId, facts: tuple[Any, ...]) -> float:

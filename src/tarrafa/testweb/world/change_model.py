@@ -8,7 +8,7 @@ How to evaluate a Poisson process at one time without simulating it: cut time in
 `WINDOW_MEAN` times on average. Windows are independent, so each is drawn from the hash of (page, window): first the
 number of changes (Poisson, by inversion), then the time of each (uniform). The price: the number of changes in earlier
 windows is unknown, so versions are not counted but labelled. A version's number is the position of the change that made
-it; it grows with time, with gaps.
+it; it grows with time, with gaps. `change_times` counts, window by window.
 (Counting in logarithmic time is possible by halving the changes of a large window again and again. It was tried: twice
 as expensive, for a number that nothing needs.)
 """
@@ -75,14 +75,26 @@ def version_at(world: World, no: int, n: int, rate: float, now: float) -> PageVe
     if rate > 0 and moment >= 0:
         width = WINDOW_MEAN / rate * DAY_S
         for window in range(int(moment / width), -1, -1):
-            passed = [at for at in changes_in_window(world, no, n, window, width) if at <= moment]
+            passed = [at for at in _change_times_in_window(world, no, n, window, width) if at <= moment]
             if passed:
                 return PageVersion((window + 1) * (WINDOW_CHANGES_MAX + 1) + len(passed), world.epoch + max(passed))
     age = (draw(world.seed, _PURPOSE_AGE, no, n) & 0xFFFFFF) / 0x1000000 * AGE_MAX_S
     return PageVersion(0, int(world.epoch - age))
 
 
-def changes_in_window(world: World, no: int, n: int, window: int, width: float) -> list[int]:
+def change_times(world: World, no: int, n: int, rate: float, start: float, end: float) -> list[int]:
+    """The times after `start` and up to `end` at which a page changed (twice in one second counts twice)."""
+    first, last = max(0.0, start - world.epoch), end - world.epoch
+    if rate <= 0 or last < 0:
+        return []
+    width = WINDOW_MEAN / rate * DAY_S
+    found: list[int] = []
+    for window in range(max(0, int((first - 1) / width)), int(last / width) + 1):
+        found += (world.epoch + at for at in _change_times_in_window(world, no, n, window, width) if first < at <= last)
+    return sorted(found)
+
+
+def _change_times_in_window(world: World, no: int, n: int, window: int, width: float) -> list[int]:
     """The changes of a page in one window: seconds after the epoch, rounded up, unordered."""
     luck = (draw(world.seed, _PURPOSE_COUNT, no, n, window) & 0xFFFFFFFFFFFF) / 0x1000000000000
     count = 0
