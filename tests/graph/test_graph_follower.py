@@ -115,8 +115,10 @@ def test_several_links_to_one_url_and_links_to_itself_count_once_and_never(data,
     assert reader.neighbours(B).incoming == [LinkedPage(A, "um · dois")]
     assert reader.neighbours(A).incoming == []
     assert reader.neighbours(A).outgoing == [LinkedPage(B, "um · dois"), LinkedPage(A, "eu")]
-    assert reader.anchors(B, COLLECTION) == ["um", "dois"], "the most frequent first"
-    assert reader.anchors(A, COLLECTION) == []
+    links = reader.links_of([url_id(A), url_id(B), url_id("http://unknown.test/")], COLLECTION)
+    assert links[url_id(B)].anchors == ["um", "dois"], "the most frequent first"
+    assert links[url_id(A)].anchors == []
+    assert len(links) == 2
 
 
 def test_a_newer_visit_replaces_the_links_exactly_and_an_older_one_changes_nothing(data, told):
