@@ -27,7 +27,7 @@ check: $(READY)
 	$(BIN)/python tests/run_suite.py check
 
 bench: $(READY)
-	$(BIN)/python benchmarks/crawl.py
+	$(BIN)/python -m benchmarks.crawl
 	$(BIN)/python benchmarks/revisit.py
 	$(BIN)/python benchmarks/decisions.py
 	PYTHONPATH=. $(BIN)/python benchmarks/frontier.py

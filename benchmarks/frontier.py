@@ -171,7 +171,7 @@ class Sqlite:
         self._start()
 
     def _start(self) -> None:
-        line = [sys.executable, "-m", "tarrafa.frontier.server_process", "--data", str(self.data.root)]
+        line = [sys.executable, "-m", "tarrafa.frontier.rpc.frontier_server", "--data", str(self.data.root)]
         self.process = subprocess.Popen([*line, "--parent", str(os.getpid())], stdout=subprocess.PIPE)
         assert self.process.stdout is not None
         assert self.process.stdout.readline().strip() == b"ready"

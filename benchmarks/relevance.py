@@ -21,9 +21,7 @@ import argparse
 import html
 import json
 import math
-import os
 import re
-import subprocess
 import sys
 import tempfile
 from collections import Counter
@@ -44,6 +42,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from tests.conformance_data import CONFORMANCE_DIR
 
+from benchmarks.debian_packages import NotAvailable, unpacked
 from tarrafa.archive.warc_writer import WarcWriter
 from tarrafa.errors import QueryError
 from tarrafa.graph import follower as graph
@@ -63,7 +62,6 @@ AT = 1_790_000_000.0
 FIRST, DEPTH = 10, 100  # hits that are looked at; all of them only where the answer is not among the first
 ANSWERS_MAX = 3
 HELP_MRR_MIN, HELP_SUCCESS_MIN = 0.67, 0.87
-APT_S_MAX = 300
 
 Ranking = list[int]  # numbers of pages, the best first
 Contestant = Callable[[str, int], Ranking]  # a question, and how many hits at most
@@ -101,8 +99,10 @@ def _plain_page(url: str, title: str, text: str) -> Page:
 
 
 def office_help() -> Known | None:
-    root = _unpacked()
-    if root is None:
+    try:
+        root = unpacked(PACKAGE) / "usr" / "share" / "libreoffice" / "help"
+    except NotAvailable as error:
+        print(f"help: skipped, {error}")
         return None
     files = sorted((root / "pt-BR" / "text").rglob("*.html"))
     names = {file.relative_to(root).as_posix(): number for number, file in enumerate(files)}
@@ -112,27 +112,6 @@ def office_help() -> Known | None:
         answers.setdefault(entry, set()).add(names[url])
     few = [(entry, frozenset(found)) for entry, found in answers.items() if len(found) <= ANSWERS_MAX]
     return Known("help", pages, few)
-
-
-def _unpacked() -> Path | None:
-    """The package's files, fetched once and kept in the user's cache; whole, or not at all."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tarrafa"
-    kept = cache / PACKAGE
-    if not kept.exists():
-        cache.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=cache) as folder:
-            try:
-                _run(folder, "apt-get", "download", PACKAGE)
-                _run(folder, "dpkg-deb", "-x", next(Path(folder).glob("*.deb")).name, "files")
-            except (OSError, subprocess.SubprocessError, StopIteration) as error:
-                print(f"help: skipped, Debian's package {PACKAGE} cannot be had ({error})")
-                return None
-            (Path(folder) / "files").rename(kept)
-    return kept / "usr" / "share" / "libreoffice" / "help"
-
-
-def _run(folder: str, *command: str) -> None:
-    subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=APT_S_MAX)
 
 
 def _help_page(name: str, markup: str) -> Page:

@@ -51,13 +51,13 @@ from tarrafa.archive.warc_writer import WarcWriter
 from tarrafa.graph import follower as graph
 from tarrafa.index import schema, shards
 from tarrafa.index.document_fields import LinkStanding, fill_document
-from tarrafa.index.text_analysis import analyze, analyzer_for, covering_pairs, words
+from tarrafa.index.text_analysis import analyze, analyzer_for, words
 from tarrafa.model import Link, Outcome, Page, VisitRecord
 from tarrafa.parse.fingerprint import content_id, fold, simhash
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.search.partitioned_shard import open_local_shard
-from tarrafa.search.query_builder import COMMON_SHARE
+from tarrafa.search.query_builder import COMMON_SHARE, SoughtPhrase
 from tarrafa.search.request import SearchRequest as Asked
+from tarrafa.search.scatter_gather import open_local_shard
 from tarrafa.search.searcher import Searcher
 from tarrafa.testweb.world.hash_random import draw
 
@@ -100,10 +100,7 @@ class Question:
     def bare(self) -> Said:
         found = analyze(" ".join(self.words), "pt").split()
         if self.kind in (PHRASE, WORST):
-            pairs = covering_pairs(found)
-            if len(pairs) == 1:
-                return Said.term_query(schema.SCHEMA, schema.PAIRS, pairs[0][1])
-            return Said.phrase_query(schema.SCHEMA, schema.PAIRS, [*pairs])
+            return SoughtPhrase.of(schema.ALL, tuple(found)).query()
         occurs = {ANY: [Occur.Should], ALL: [Occur.Must], NOT: [Occur.Must, Occur.MustNot]}[self.kind]
         parts = [Said.term_query(schema.SCHEMA, schema.ALL, term) for term in found]
         return Said.boolean_query([(occurs[min(n, len(occurs) - 1)], part) for n, part in enumerate(parts)])

@@ -33,9 +33,9 @@ from tarrafa.parse.fingerprint import content_id, fold, simhash
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.token import TOKEN_VARIABLE, Token
 from tarrafa.search.local_shard import LocalShard
-from tarrafa.search.partitioned_shard import open_local_shard
 from tarrafa.search.remote_shard import RemoteShard
 from tarrafa.search.request import CandidateBlock, SearchRequest, Shard, ShardStatistics
+from tarrafa.search.scatter_gather import open_local_shard
 from tarrafa.search.searcher import Searcher
 from tarrafa.testweb.world.lexicon import lexicon
 

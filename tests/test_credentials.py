@@ -10,8 +10,7 @@ import msgspec
 import pytest
 
 from tarrafa import credentials
-from tarrafa.crawl.worker.fetcher import RequestCredentials, redact_response
-from tarrafa.crawl.worker.http_exchange import format_request
+from tarrafa.crawl.worker.fetcher import RequestCredentials, format_request, redact_response
 from tarrafa.credentials import Credential, CredentialKind, CredentialSet
 from tarrafa.errors import ConfigError, DataError
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse, ResponseHead, header_lines

@@ -139,6 +139,7 @@ COLLECTION_STATES = {
     "paused": message("paused"),
     "stopped": message("stopped"),
     "finished": message("finished"),
+    "failed": message("failed"),  # for people: finished without a page
     "deleting": message("being deleted"),
     "importing": message("being imported"),
 }
@@ -260,11 +261,13 @@ class Page(msgspec.Struct, frozen=True, omit_defaults=True):
     robots: RobotsMeta = RobotsMeta()
     content_id: str = ""
     simhash: int = 0
+    wording: int = 0  # hash of its letters, digits aside; only of a page that was just parsed
     vocabularies: tuple[str, ...] = ()
     syntaxes: tuple[SyntaxUse, ...] = ()
     statements: str = ""  # of its RDFa, JSON-LD and microdata, as N-Quads
     unread: int = 0  # invalid JSON-LD blocks
     cut_statements: bool = False  # it has more statements than are kept of one page
+    cut_text: bool = False  # its text is longer than is kept of one page
     refresh: str = ""  # target of a meta refresh
     refresh_s: float = 0.0  # its delay
     alternates: tuple[tuple[str, str], ...] = ()  # hreflang and URL of the same page in other languages

@@ -4,7 +4,6 @@ from zlib import crc32
 
 import msgspec
 import pytest
-from fastwarc.warc import WarcRecord, WarcRecordType
 
 from tarrafa.archive.warc_reader import (
     bytes_behind,
@@ -15,7 +14,7 @@ from tarrafa.archive.warc_reader import (
     visit_lengths,
     worker_of,
 )
-from tarrafa.archive.warc_writer import WarcWriter, _record, read_durable, recover_archive
+from tarrafa.archive.warc_writer import WarcWriter, read_durable, recover_archive
 from tarrafa.errors import DataError
 from tarrafa.model import CollectionNote, HostNote, Listing, ListingEntry, ListingNote, RebuiltNote, VisitRecord
 from tests.archive.test_warc_files import a_record
@@ -110,13 +109,7 @@ def test_a_file_of_an_earlier_version_has_visits_only(tmp_path):
 def test_a_note_that_cannot_be_read_is_named(tmp_path):
     writer = WarcWriter(tmp_path, "w1", T)
     writer.append_note(RebuiltNote(5), T)
-    writer._files().meta.write(_strange())
+    writer._files().meta.write("resource", "2023-11-14T22:13:20Z", "", b'{"type":"of tomorrow"}')
     writer.close()
     with pytest.raises(DataError, match=r"the record at \d+ cannot be read"):
         survey_archive(tmp_path)
-
-
-def _strange() -> WarcRecord:
-    record = _record(WarcRecordType.resource, "urn:tarrafa:x", T, "application/json")
-    record.set_bytes_content(b'{"type":"of tomorrow"}')
-    return record

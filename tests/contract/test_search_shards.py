@@ -13,8 +13,8 @@ from tarrafa.index import follower as index
 from tarrafa.index import shards
 from tarrafa.parse.url import url_id
 from tarrafa.runtime.data_dir import write_atomically
-from tarrafa.search.partitioned_shard import open_local_shard
 from tarrafa.search.request import MATCHES_MAX, ExpansionTerm, SearchRequest, ShardStatistics, Sort
+from tarrafa.search.scatter_gather import open_local_shard
 from tests.graph.archived_web import a_record, new_data, write
 from tests.search.sharded_index import behind_a_url, body, divided
 
@@ -54,7 +54,7 @@ def shard(request, tmp_path_factory):
 def test_large_parts_that_are_asked_at_once_answer_as_one_after_the_other(monkeypatch, question, four):
     together = four.statistics(question)
     wanted = four.top_matches(question, together, MATCHES_MAX)
-    monkeypatch.setattr("tarrafa.search.partitioned_shard.LARGE_PART_DOCUMENTS", 1)
+    monkeypatch.setattr("tarrafa.search.scatter_gather.LARGE_PART_DOCUMENTS", 1)
     with ThreadPoolExecutor(8) as people:
         found = list(people.map(lambda _: four.top_matches(question, together, MATCHES_MAX), range(16)))
     assert found == [wanted] * 16
@@ -62,7 +62,7 @@ def test_large_parts_that_are_asked_at_once_answer_as_one_after_the_other(monkey
 
 def test_a_large_part_that_is_damaged_is_told(tmp_path, monkeypatch):
     data = divided(tmp_path / "data", "2")
-    monkeypatch.setattr("tarrafa.search.partitioned_shard.LARGE_PART_DOCUMENTS", 1)
+    monkeypatch.setattr("tarrafa.search.scatter_gather.LARGE_PART_DOCUMENTS", 1)
     asked = open_local_shard(data)
     together = asked.statistics(SearchRequest("rede"))
     write_atomically(data.index / "2-of-2" / "text" / "meta.json", b"{")

@@ -82,14 +82,16 @@ async def coordinator_harness(path: Path) -> AsyncIterator[CoordinatorHarness]:
         await frontier.close()
 
 
-async def visit(harness: CoordinatorHarness, most: int) -> list[str]:
-    """Some of what waits is visited, and each of these is a page; their URLs."""
+async def visit(harness: CoordinatorHarness, most: int, status: int = 200) -> list[str]:
+    """Some of what waits is visited; with status 200 each of these is a page; their URLs."""
     worker, found = (await harness.frontier.join("w", current_process())).worker, list[str]()
     for lease in await harness.frontier.lease(worker, most):
         one = lease.visits[0]
         found.append(one.url)
         report = VisitReport(
-            one.id, one.number, Outcome(200, harness.clock.now(), kept=True, type="text/html", content_id="c")
+            one.id,
+            one.number,
+            Outcome(status, harness.clock.now(), kept=status == 200, type="text/html", content_id="c"),
         )
         await harness.frontier.finish(
             worker, [HostReport(lease.host, lease.collection, [report], 0.0, 0.0, 0.0, keep=False)]

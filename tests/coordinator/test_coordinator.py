@@ -54,6 +54,21 @@ async def test_pause_resume_and_stop_say_who_and_the_state_stays(harness: Coordi
     assert [run.state for run in harness.ledger.runs("news")] == ["stopped"]
 
 
+async def test_a_run_without_a_page_has_failed_in_its_row_in_messages_and_in_the_notice(
+    harness: CoordinatorHarness,
+) -> None:
+    await harness.coordinator.actions.create(a_collection(), "ana", start=True)
+    await visit(harness, 5, 404)
+    assert await is_over(harness)
+    await harness.look()
+    assert [run.state for run in harness.ledger.runs("news")] == ["failed"]
+    assert [event for event, *_ in harness.told] == ["started", "failed"]
+    with pytest.raises(ConfigError, match=r"news is failed: pause needs the state running"):
+        await harness.coordinator.actions.act("news", "pause", "ana")
+    await harness.coordinator.actions.act("news", "again", "ana")
+    assert (await harness.state())[0] == "running"
+
+
 async def test_what_cannot_be_done_now_changes_nothing(harness: CoordinatorHarness) -> None:
     await harness.coordinator.actions.create(a_collection(), "ana", start=True)
     with pytest.raises(ConfigError, match=r"news is running: delete needs the state"):

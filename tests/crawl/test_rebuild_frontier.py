@@ -21,9 +21,9 @@ from tarrafa.clock import Clock
 from tarrafa.config import Collection
 from tarrafa.crawl.rebuild_frontier import RebuildResult, rebuild
 from tarrafa.errors import ConfigError, DataError
-from tarrafa.frontier import server_process
 from tarrafa.frontier.export_import.export_records import UrlExport
 from tarrafa.frontier.replay import NUMBERS_SKIPPED
+from tarrafa.frontier.rpc import frontier_server
 from tarrafa.frontier.store.database import SCHEMA_VERSION, open_database
 from tarrafa.frontier.store.frontier_store import FrontierStore
 from tarrafa.frontier.store.leases import LeaseClock
@@ -466,7 +466,7 @@ def test_a_crawl_does_not_begin_anew_where_a_frontier_was_lost(tmp_path):
     with pytest.raises(
         DataError, match="is missing, but the archive holds visits; `tarrafa rebuild frontier` makes it"
     ):
-        asyncio.run(server_process._open(archive.data, Clock.real(), lambda error: None))
+        asyncio.run(frontier_server._open(archive.data, Clock.real(), lambda error: None))
     with pytest.raises(DataError, match=r"is missing; .*`tarrafa rebuild frontier` makes it again"):
         read_overview(archive.data.frontier)
     assert not archive.data.frontier.exists()

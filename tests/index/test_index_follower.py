@@ -19,7 +19,7 @@ from tarrafa.index import index_state, schema
 from tarrafa.index.document_fields import domains_of_host, join_url_id, split_url_id
 from tarrafa.index.follower import IndexFollower, behind, catch_up, follow, rebuild
 from tarrafa.index.reader import IndexReader
-from tarrafa.index.text_analysis import covering_pairs, readings
+from tarrafa.index.text_analysis import readings
 from tarrafa.model import Link, RobotsMeta
 from tarrafa.runtime.data_dir import DataDirectory
 from tests.graph.archived_web import COLLECTION, a_record, new_data, small_web, write
@@ -140,8 +140,8 @@ def test_a_title_repeated_for_its_weight_makes_no_phrases_across_its_copies(data
     snapshot = IndexReader(data).snapshot()
 
     def phrase(*words: str) -> int:
-        pairs = covering_pairs([readings(word)[0][0] for word in words])
-        return snapshot.top_matches(tantivy.Query.phrase_query(schema.SCHEMA, schema.PAIRS, [*pairs]), 10).total
+        terms = [readings(word)[0][0] for word in words]
+        return snapshot.top_matches(tantivy.Query.phrase_query(schema.SCHEMA, schema.ALL, [*terms]), 10).total
 
     assert phrase("alfa", "beta", "eta") == 1
     assert phrase("gama", "delta", "teta") == 1

@@ -95,13 +95,14 @@ def test_pages_that_are_taken_down_stay_counted_until_their_collection_drops_the
     assert (totals(data), urls(data)) == ({"one": (5, 0, 0), "two": (4, 0, 0)}, 5)
 
 
-def test_pages_with_more_statements_than_are_kept_are_counted(data):
+@pytest.mark.parametrize(("flag", "counted"), [("cut_statements", "cut"), ("cut_text", "cut_text")])
+def test_pages_with_more_statements_or_text_than_is_kept_are_counted(data, flag, counted):
     pages = [a_record(f"{HOST}/{n}") for n in range(3)]
-    cut = [replace(one, page=replace(one.page, cut_statements=True)) for one in pages[:2] if one.page is not None]
+    cut = [replace(one, page=replace(one.page, **{flag: True})) for one in pages[:2] if one.page is not None]
     index(data, *cut, pages[2])
     found = index_status(data)
     assert found is not None
-    assert found.of("small") == PagesByFate("small", indexed=3, cut=2)
+    assert found.of("small") == PagesByFate("small", indexed=3, **{counted: 2})
     index(data, a_record(f"{HOST}/0", 2), a_record(f"{HOST}/1", 2, status=404), worker="w2")
     found = index_status(data)
     assert found is not None

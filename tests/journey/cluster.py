@@ -67,7 +67,9 @@ class Cluster:
     journey: Journey
     settings: dict[str, str] = field(default_factory=dict)
     port: int = 0
+    host: str = "127.0.0.1"  # of the frontier server
     processes: list[Process] = field(default_factory=list)
+    machines: dict[str, str] = field(default_factory=dict)  # in which network namespace a node lives, if not here
 
     @property
     def folder(self) -> Path:
@@ -83,21 +85,12 @@ class Cluster:
 
     @property
     def address(self) -> str:
-        return f"tcp://127.0.0.1:{self.port}"
-
-    def prefix(self, name: str) -> list[str]:
-        """Where a node lives, if it is not here."""
-        return []
+        return f"tcp://{self.host}:{self.port}"
 
     def start(self, name: str, *arguments: str | Path, **settings: str) -> Process:
         log = self.folder / f"{name}.log"
-        command = [
-            *self.prefix(name),
-            sys.executable,
-            "-c",
-            "from tarrafa.cli import main; main()",
-            *map(str, arguments),
-        ]
+        space = ["ip", "netns", "exec", self.machines[name]] if name in self.machines else []
+        command = [*space, sys.executable, "-c", "from tarrafa.cli import main; main()", *map(str, arguments)]
         return self.spawn(command, log, settings)
 
     def spawn(self, command: list[str], log: Path, settings: dict[str, str]) -> Process:
@@ -109,11 +102,11 @@ class Cluster:
         return self.processes[-1]
 
     def serve(self, **settings: str) -> Process:
-        where = ("--listen", f"127.0.0.1:{self.port}", "--data", self.folder / "server")
+        where = ("--listen", f"{self.host}:{self.port}", "--data", self.folder / "server")
         before = (self.folder / "server.log").read_text() if (self.folder / "server.log").exists() else ""
         process = self.start("server", "frontier", "serve", *where, "--token-file", self.token_file, **settings)
         wait_for(lambda: "frontier server: tcp://" in process.said()[len(before) :], process)
-        self.port = int(process.said()[len(before) :].partition("tcp://127.0.0.1:")[2].split()[0])
+        self.port = int(process.said()[len(before) :].partition(f"tcp://{self.host}:")[2].split()[0])
         return process
 
     def node(self, name: str, *more: str, **settings: str) -> Process:
@@ -133,7 +126,7 @@ class Cluster:
 
     def ask(self, question: Callable[[OpenFrontier], Awaitable[T]]) -> T:
         async def asked() -> T:
-            frontier = await connect(TcpServer("127.0.0.1", self.port, Token(SECRET.encode())))
+            frontier = await connect(TcpServer(self.host, self.port, Token(SECRET.encode())))
             try:
                 return await question(frontier)
             finally:

@@ -64,7 +64,7 @@ def test_a_crawl_for_a_frontier_elsewhere_ends_when_its_collection_does_and_no_s
             server = cluster.serve()
             crawl = cluster.crawl("two", journey.write_collection())
             cluster.wait_until_visited(10, crawl)
-            assert b"frontier.server_process" in command_lines(server)
+            assert b"rpc.frontier_server" in command_lines(server)
             assert SECRET.encode() not in command_lines(server) + command_lines(crawl)
             wait_for(lambda: crawl.popen.poll() is not None, crawl)
             assert crawl.popen.returncode == 0, crawl.said()
@@ -107,7 +107,7 @@ def test_whatever_is_killed_nothing_is_lost_and_everybody_goes_on(cluster):
     os.kill(victim, signal.SIGKILL)  # one worker
 
     cluster.wait_until_visited(goal * 2 // 8, one)
-    (owner,) = pids_of(server.pid, "frontier.server_process")
+    (owner,) = pids_of(server.pid, "rpc.frontier_server")
     os.kill(owner, signal.SIGKILL)  # the process that has the file: its supervisor starts it again
 
     cluster.wait_until_visited(goal * 3 // 8, one)
@@ -181,7 +181,7 @@ def test_a_worker_whose_clock_is_an_hour_off_neither_hammers_nor_waits(cluster, 
             worker.terminate()
     assert_exact(cluster, "one")
     way = "ahead of" if hour > 0 else "behind"
-    assert f"this machine's clock is 3,600 s {way} the frontier's" in node.note
+    assert f"this machine's clock is 3,600 s {way} the frontier's" in str(node.note)
     for record in cluster.records("one"):
         assert right.epoch <= record.outcome.at <= right.now(), "dated by the frontier's clock"
 

@@ -126,7 +126,7 @@ LATER = [
 ]
 
 
-@pytest.mark.parametrize("victim", ["worker.worker --name w1", "frontier.server_process", *LATER])
+@pytest.mark.parametrize("victim", ["worker.worker --name w1", "rpc.frontier_server", *LATER])
 def test_any_process_may_be_killed_and_the_crawl_goes_on(tmp_path, victim):
     journey = a_journey(tmp_path, World(seed=12, hosts=12, pages=300))
     journey.delay_s = 0.1  # ten seconds on its largest host: it must not be over before somebody is killed

@@ -20,7 +20,8 @@ def html(text: str, code: int = 200, **headers: str) -> ScriptedResponse:
 
 
 NAMES = [
-    "kept", "hidden", "refresh", "moved", "gone", "shut", "english", "plain", "picture", "large", "rich", "feed.xml",
+    "kept", "hidden", "refresh", "moved", "gone", "shut", "english", "plain", "picture", "large", "rich", "long",
+    "feed.xml",
 ]  # fmt: skip
 FEED = '<link rel=alternate type="application/rss+xml" href="/feed.xml">'
 WEB = {
@@ -35,8 +36,9 @@ WEB = {
     f"{A}english": html(ENGLISH + SHOP),
     f"{A}plain": html(PORTUGUESE + "plain"),
     f"{A}picture": ScriptedResponse(b"GIF89a", headers={"Content-Type": "image/gif"}),
-    f"{A}large": html("x" * 100_000),
+    f"{A}large": html("x" * 700_000),
     f"{A}rich": html(PORTUGUESE + SHOP.replace('"x"', str(list(range(10_000, 20_000))))),
+    f"{A}long": html(PORTUGUESE + SHOP + "rede " * 110_000),
     f"{A}feed.xml": ScriptedResponse(
         b'<rss version="2.0"><channel><title>x</title></channel></rss>', headers={"Content-Type": "application/rss+xml"}
     ),
@@ -47,7 +49,7 @@ WEB = {
 def crawled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("explain")
     with scripted_web(lambda url, _: WEB.get(url)) as web:
-        scope = 'languages = ["pt"]\nbeyond = false\nkeep = "structured"\nsize_max = "90 kB"'
+        scope = 'languages = ["pt"]\nbeyond = false\nkeep = "structured"\nsize_max = "600 kB"'
         done = tarrafa("crawl", web.collection(folder, [A], scope=scope), "--data", folder / "data", "--quiet")
         assert done.returncode == 0, done.stderr
     return folder / "data"
@@ -69,6 +71,7 @@ def explained(data: Path, url: str) -> dict[str, Any]:
             "OK: kept, but not all of its structured data: at most 10,000 statements and 2,000,000 characters of a "
             "page are kept",
         ),
+        ("long", "fetched", "OK: kept, but not all of its text: at most 500,000 characters are kept"),
         ("refresh", "dropped", f"OK: the page sends its readers on to {A}kept (meta refresh)"),
         ("moved", "dropped", f"Moved Permanently: it redirects to {A}kept"),
         ("gone", "dropped", "Not Found: only a response with status 200 is kept"),
@@ -81,7 +84,7 @@ def explained(data: Path, url: str) -> dict[str, Any]:
             "the page has no structured data",
         ),
         ("picture", "dropped", "type not wanted: [scope] types = text/html, application/xhtml+xml, text/plain"),
-        ("large", "dropped", "too large: [scope] size_max = 90,000"),
+        ("large", "dropped", "too large: [scope] size_max = 600,000"),
         ("feed.xml", "dropped", "OK: a sitemap or feed: its URLs are read, and it is not kept as a page"),
     ],
 )
@@ -90,10 +93,15 @@ def test_what_is_fetched_and_not_kept_says_why(crawled, name, state, meaning):
     assert (found["state"], found["meaning"]) == (state, meaning)
 
 
-def test_pages_with_more_statements_than_are_kept_are_counted(crawled):
-    assert sum(one["cut"] for one in run_json("status", "--data", crawled)["pages"]) == 1
+def test_pages_with_more_statements_or_text_than_is_kept_are_counted(crawled):
+    assert [(one["cut"], one["cut_text"]) for one in run_json("status", "--data", crawled)["pages"]] == [(1, 1)]
     shown = " ".join(tarrafa("status", "--data", crawled).stdout.split())
     assert "1 page has more structured data than is kept of one page" in shown
+    assert "1 page has more text than is kept of one page (500,000 characters)" in shown
+    report = tarrafa("report", "c", "--format", "md", "--out", crawled.parent / "report", "--data", crawled)
+    assert report.returncode == 0, report.stderr
+    table = next((crawled.parent / "report").glob("*.md")).read_text()
+    assert "| Pages with more text than is kept of one page | 1 |" in table
 
 
 def test_links_to_a_url_that_is_out_of_scope_are_counted_and_not_denied(crawled):

@@ -128,3 +128,5 @@ def test_a_crawl_whose_roots_are_all_refused_has_failed_and_says_why(tmp_path):
     assert "http://127.0.0.1:9/: -14 address refused" in done.stderr
     assert "http://localhost/: -14 address refused" in done.stderr
     assert "c has failed: no root could be fetched" in tarrafa("status", "--data", data).stdout
+    assert tarrafa("report", "c", "--format", "md", "--out", tmp_path / "report", "--data", data).returncode == 0
+    assert "The collection is failed." in next((tmp_path / "report").glob("*.md")).read_text()

@@ -1,35 +1,51 @@
-"""A machine that is cut off: both ends of a TCP connection notice, though nobody says goodbye."""
+"""The network between a machine and its frontier server is cut: both ends notice, and little is requested twice."""
 
 import os
 import shutil
 import subprocess
 import sys
+from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from tarrafa.clock import boottime
+from tarrafa.frontier.messages import LEASE_S
 from tarrafa.frontier.rpc.codec import KEEPALIVE_EVERY_S, KEEPALIVE_IDLE_S, KEEPALIVE_PROBES
+from tarrafa.testweb.http.request_log import LoggedRequest
+from tarrafa.testweb.world.world import World
+from tests.journey.cluster import Cluster, wait_for
+from tests.journey.crawl_journey import a_journey
+from tests.journey.repeated_requests import (
+    NOTICED_S_MAX,
+    Kill,
+    RepeatedRequest,
+    broken_promises,
+    describe_repeated,
+    repeated_requests,
+)
 
 SPACE, HERE, THERE = f"tarrafa-{os.getpid()}", f"tr{os.getpid()}a", f"tr{os.getpid()}b"
 NET = f"10.231.{os.getpid() % 250}"
+HASTE = '[fetch]\ntime_max = "2s"\n'  # hosts of a silent worker rest for so long
 NOTICED_S = KEEPALIVE_IDLE_S + KEEPALIVE_EVERY_S * KEEPALIVE_PROBES
 SERVER = """
 import asyncio, sys
 from pathlib import Path
-from tarrafa.frontier import door, remote
+from tarrafa.frontier.rpc.frontier_server import RpcSession, serve_tcp
 from tarrafa.runtime.token import Token
 from tests.contract.frontier_bodies import a_sqlite
 
 async def main():
     ended = asyncio.Event()
-    run = remote.Session.run
+    run = RpcSession.run
     async def watched(session, reader):
         await run(session, reader)
         ended.set()
-    remote.Session.run = watched
+    RpcSession.run = watched
     async with a_sqlite(Path(sys.argv[1])) as frontier:
-        server = await door.listen(frontier, sys.argv[2], 0, Token(b"known to both ends only"))
+        server = await serve_tcp(frontier, sys.argv[2], 0, Token(b"known to both ends only"))
         print(server.sockets[0].getsockname()[1], flush=True)
         await ended.wait()
         print("noticed", flush=True)
@@ -81,7 +97,7 @@ def another_machine():
 
 
 @pytest.mark.long
-def test_who_is_cut_off_notices_and_so_does_the_url_server(tmp_path, another_machine):
+def test_who_is_cut_off_notices_and_so_does_the_frontier_server(tmp_path, another_machine):
     server = subprocess.Popen(
         [sys.executable, "-c", SERVER, str(tmp_path), f"{NET}.1"],
         stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2],
@@ -109,3 +125,42 @@ def test_who_is_cut_off_notices_and_so_does_the_url_server(tmp_path, another_mac
             if process is not None:
                 process.kill()
                 process.communicate()
+
+
+def seconds_of_requests_after(cut_at: float, repeated: Iterable[RepeatedRequest]) -> list[float]:
+    """Of each host: how long after the response to its first repeated request since the cut its last one began."""
+    by_host: defaultdict[str, list[LoggedRequest]] = defaultdict(list)
+    for one in repeated:
+        if one.request.start > cut_at:
+            by_host[one.request.host].append(one.request)
+    return [max(one.start for one in group) - min(one.sent for one in group) for group in by_host.values()]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("cut_s", [5.0, LEASE_S + 10.0], ids=["short", "longer-than-the-lease"])
+@pytest.mark.parametrize(("hosts", "delay_s"), [(20, 1.0), (20, 0.1), (200, 0.1)])
+def test_a_cut_repeats_only_the_last_answers(tmp_path, another_machine, hosts, delay_s, cut_s):
+    """A short one nothing at all: the connection outlives it. A worker cannot know of a cut before it has a visit to
+    report: each host gets its next request, and no other once that has waited half a second for its report."""
+    journey = a_journey(tmp_path, World(seed=22, hosts=hosts, pages=25 * hosts))
+    journey.delay_s, journey.sections, cut_at = delay_s, HASTE, 0.0
+    cluster = Cluster(journey, host=f"{NET}.2", machines={"server": another_machine})
+    with journey.web:
+        try:
+            cluster.serve()
+            cluster.submit(journey.write_collection())
+            node = cluster.node("one", "--workers", "2")
+            cluster.wait_until_visited(5 * hosts, node)
+            busy = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+            cut_at = boottime()
+            ip("link", "set", HERE, "down")
+            wait_for(lambda: boottime() - cut_at > cut_s, node)
+            ip("link", "set", HERE, "up")
+            cluster.wait_until_exhausted(node)
+        finally:
+            cluster.end()
+        repeated = repeated_requests(journey.requests(), [Kill(cut_at, cut_at + LEASE_S)])
+        print(f"{hosts} hosts, delay {delay_s}, cut for {cut_s:.0f} s: {describe_repeated(repeated, 1, busy)}")
+        assert not broken_promises(repeated, busy)
+        assert max(seconds_of_requests_after(cut_at, repeated), default=0.0) < NOTICED_S_MAX * busy
+        assert not repeated or cut_s > LEASE_S

@@ -166,13 +166,19 @@ def test_no_page_in_portuguese_says_anything_in_english(node):
     assert {text: path for text, path in seen.items() if is_english(text) and text not in VALUES} == {}
 
 
+@cache
+def catalogued() -> frozenset[str | tuple[str, str]]:
+    """Every sentence of the code: it takes seconds to collect them."""
+    return frozenset(catalogue.sentences())
+
+
 def is_known(reason: Message | str) -> bool:
     """Whether a reason is an entry of the catalogue, or made of such. Words of others are values."""
     if isinstance(reason, str):
         return False
     parts = [value for value in reason.values.values() if isinstance(value, Message)]
     is_made_of_parts = not re.search(r"\w", PLACE.sub("", reason.text))
-    return (is_made_of_parts or reason.text in catalogue.sentences()) and all(map(is_known, parts))
+    return (is_made_of_parts or reason.text in catalogued()) and all(map(is_known, parts))
 
 
 def test_every_stored_reason_is_an_entry_of_the_catalogue(node):

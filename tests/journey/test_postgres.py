@@ -37,12 +37,6 @@ class PostgresCluster(Cluster):
 
     dsns: list[str] = field(default_factory=list)
 
-    machines: dict[str, str] = field(default_factory=dict)  # in which network namespace a node lives
-
-    def prefix(self, name: str) -> list[str]:
-        space = self.machines.get(name)
-        return ["ip", "netns", "exec", space] if space else []
-
     def _where(self, name: str) -> list[str | Path]:
         addresses = [word for dsn in self.dsns for word in ("--frontier", dsn)]
         return [*addresses, "--data", self.folder / name]

@@ -62,7 +62,7 @@ def kill_one(journey: Journey, process: "subprocess.Popen[str]", victim: str, rn
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("victim", ["worker.worker", "frontier.server_process", ""], ids=["worker", "frontier", "all"])
+@pytest.mark.parametrize("victim", ["worker.worker", "rpc.frontier_server", ""], ids=["worker", "frontier", "all"])
 @pytest.mark.parametrize(("hosts", "delay_s"), [(20, 0.1), (200, 0.1), (200, 0.0)])
 def test_a_kill_repeats_only_the_last_answers(tmp_path, victim, hosts, delay_s):
     seed = os.environ.get("TARRAFA_SEED") or str(random.randrange(10**6))

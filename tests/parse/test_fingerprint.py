@@ -1,15 +1,29 @@
 """Fingerprints: the same words, or nearly the same words."""
 
 import random
+import sys
 import unicodedata
 from itertools import pairwise
+from types import ModuleType
 
+import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tarrafa.parse import fingerprint
-from tarrafa.parse.fingerprint import content_id, fold, simhash
+from tarrafa.parse import fingerprint, text_kernels
+from tarrafa.parse.fingerprint import (
+    FOLDED_LENGTH_MAX,
+    SIMHASH_BYTES_MAX,
+    Fingerprints,
+    compute_fingerprints,
+    content_id,
+    fold,
+    simhash,
+)
+from tarrafa.parse.text_kernels import ENTRY_BYTES_MAX, FOLDED_BYTES_MAX, FULL, RESULTS
+from tarrafa.parse.text_layout import code_point_array, code_points, kernels
+from tests.kernel_ways import COMPILED, PYTHON, WAYS, in_the_way, with_bounds_checks
 
 WORDS = [f"palavra{number}" for number in range(2_000)]
 
@@ -107,3 +121,112 @@ def test_simhash_is_what_its_definition_says():
         for bit in range(64):
             votes[bit] += 1 if pair >> bit & 1 else -1
     assert simhash(b" ".join(words)) == sum(1 << bit for bit in range(64) if votes[bit] > 0)
+
+
+# -- the compiled way --------------------------------------------------------------------------------------------------
+
+ANY_CHARACTER = st.characters(codec=None)
+SCRIPTS = [
+    "Ação, reação — “2 × 1” → ½ ﬁm",
+    unicodedata.normalize("NFD", "Ação e reação no Ελλάδα"),
+    "الله ﷺ ﷽ صلى",
+    "日本語のテキスト ㌀ 한국어 텍스트",
+    "😀 família 👨‍👩‍👧 fim",
+    "ᾳ\u0345\u0301 ǅ İstanbul ẞ ŉ",
+    "\ud800 sozinho \udfff",
+    "x" * 300 + " y",
+    "123 45 6",
+    "sozinha",
+]
+
+
+def fingerprints(way: str, text: str) -> Fingerprints:
+    with in_the_way(way, kernels):
+        return compute_fingerprints(text)
+
+
+def fold_with_bounds_checks(checked: ModuleType, text: str) -> bytes:
+    points = code_points(text[:FOLDED_LENGTH_MAX])
+    assert points is not None
+    array = code_point_array(points)
+    table = fingerprint._fold_table()
+    table.add({*array.tolist()})
+    folded = np.empty(2 * len(array) + FOLDED_BYTES_MAX, np.uint8)
+    count = checked.fold(array, len(array), table.entries, table.long, folded, len(folded))
+    if count == FULL:
+        folded = np.empty(FOLDED_BYTES_MAX * (len(array) + 1), np.uint8)
+        count = checked.fold(array, len(array), table.entries, table.long, folded, len(folded))
+    return folded[:count].tobytes()
+
+
+def simhash_with_bounds_checks(checked: ModuleType, folded: bytes) -> int:
+    array, results = np.frombuffer(folded, np.uint8), np.zeros(RESULTS, np.uint64)
+    letters, plain = np.empty((2, len(array)), np.uint8)
+    checked.count_votes(array, len(array), SIMHASH_BYTES_MAX - 2, fingerprint._POWERS, letters, plain, results)
+    return int(results[0])
+
+
+@pytest.fixture(scope="module")
+def checked():
+    return with_bounds_checks(text_kernels.__name__)
+
+
+def test_a_text_is_folded_as_its_characters_are():
+    """What the kernel's table rests on. Marks that change places are dropped; U+0345 becomes a letter, but no letter
+    changes places.
+    """
+    marks = [chr(number) for number in range(sys.maxunicode + 1) if unicodedata.combining(chr(number))]
+    assert [mark for mark in marks if fingerprint._fold_any(mark)] == ["\u0345"]
+
+
+def test_the_table_has_room_for_every_character():
+    words = [fingerprint._fold_any(chr(number)) for number in range(sys.maxunicode + 1)]
+    assert max(map(len, words)) == FOLDED_BYTES_MAX
+    assert sum(len(word) for word in words if len(word) > ENTRY_BYTES_MAX) <= fingerprint.LONG_BYTES_MAX
+
+
+@pytest.mark.parametrize("text", ["", *SCRIPTS, " ".join(SCRIPTS) * 50], ids=lambda text: ascii(text[:12]))
+def test_compiled_fingerprints_are_those_of_the_definition(checked, text):
+    folded = fold(text)
+    assert fingerprints(COMPILED, text) == fingerprints(PYTHON, text)
+    assert simhash_with_bounds_checks(checked, folded) == simhash(folded)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_character_of_unicode_has_the_fold_of_its_definition(way):
+    for start in range(0, sys.maxunicode + 1, 0x8000):
+        text = " ".join(map(chr, range(start, start + 0x8000)))
+        expected = fingerprint._fold_any(text)
+        assert fingerprints(way, text) == fingerprint._fingerprints_of(expected)
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.one_of(st.text(ANY_CHARACTER), st.text("\ufdfa\u3300 a1", max_size=40)))
+def test_compiled_fingerprints_of_any_text_are_those_of_the_definition(text):
+    assert fingerprints(COMPILED, text) == fingerprint._fingerprints_of(fingerprint._fold_any(text))
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.one_of(st.text(), st.text("\ufdfa\u3300 a1", max_size=40)))
+def test_the_kernels_stay_within_their_arrays(checked, text):
+    folded = fold_with_bounds_checks(checked, text)
+    assert folded == fingerprint._fold_any(text)
+    assert simhash_with_bounds_checks(checked, folded) == simhash(folded)
+
+
+@settings(deadline=None)
+@given(st.binary())
+def test_any_bytes_have_the_simhash_of_the_definition(checked, folded):
+    assert simhash_with_bounds_checks(checked, folded) == simhash(folded)
+
+
+@pytest.mark.parametrize("length", [SIMHASH_BYTES_MAX - 3, SIMHASH_BYTES_MAX - 2, SIMHASH_BYTES_MAX - 1, 100_000])
+@pytest.mark.parametrize("unit", ["a", "ab ", "é1 ", "\ufdfa"])
+def test_a_huge_text_is_compared_by_its_beginning_in_both_ways(unit, length):
+    text = (unit * length)[:length]
+    assert fingerprints(COMPILED, text) == fingerprints(PYTHON, text)
+
+
+def test_a_text_beyond_the_limit_has_the_fingerprints_of_its_beginning():
+    text = "ab " * FOLDED_LENGTH_MAX
+    assert fingerprints(COMPILED, text) == fingerprints(PYTHON, text) == fingerprints(PYTHON, text[:FOLDED_LENGTH_MAX])

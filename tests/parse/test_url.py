@@ -128,6 +128,33 @@ def test_the_fast_paths_give_what_the_slow_path_gives(reference, base):
 
 
 @settings(deadline=None)
+@given(
+    st.sampled_from(["", "http://", "https://", "http:", "/", "./", "../", "?", "#", " ", "\t?", "a"]),
+    references,
+    st.sampled_from(["http://h.com/a/b/", "http://h.com/", "http://h.com/%C3%A7/", "http://h.com/%7e/", "ftp://h/"]),
+)
+@example("http:", "?q", "http://h.com/a/b/")
+@example("\t?", "q", "http://h.com/a/b/")
+@example("", "a #", "http://h.com/a/b/")
+def test_a_reference_remembered_from_one_page_is_right_on_every_page_of_its_folder(start, rest, folder):
+    urls.base_url_of.cache_clear()
+    urls._references_of.cache_clear()
+    for page in ("x.html", "", "y?q=1", "y?q=2", "z%zz", "%7e", "x.html#f"):
+        for reference in (start + rest, f"{start}{rest}#one", f"{start}{rest}#two"):
+            assert canonical(reference, folder + page) == urls._parse_with_ada(reference, folder + page)
+
+
+def test_few_references_of_few_folders_are_remembered():
+    for number in range(2 * urls.FOLDERS_REMEMBERED_MAX):
+        base = urls.base_url_of(f"http://h.com/{number}/")
+    for number in range(2 * urls.REFERENCES_REMEMBERED_MAX):
+        base.join(f"{number}.html")
+    base.join("x" * URL_LENGTH_MAX)
+    assert len(base.remembered) == urls.REFERENCES_REMEMBERED_MAX
+    assert urls._references_of.cache_info().currsize == urls.FOLDERS_REMEMBERED_MAX
+
+
+@settings(deadline=None)
 @given(references, st.sampled_from(BASES))
 def test_whatwg_a_reference_is_joined_as_the_url_api_joins_it(reference, base):
     try:

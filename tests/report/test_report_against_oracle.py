@@ -13,9 +13,13 @@ from tarrafa.archive.warc_reader import follow, worker_of
 from tarrafa.cli import status_top
 from tarrafa.clock import boottime
 from tarrafa.fetch.http_message import ACCEPT_ENCODING
+from tarrafa.model import SearchResult
 from tarrafa.parse.url import host_key, split
+from tarrafa.report import local_measurements
 from tarrafa.report.report_builder import build_report
 from tarrafa.report.schema import CollectionReport
+from tarrafa.search.request import SearchRequest
+from tarrafa.search.searcher import Searcher
 from tarrafa.testweb.http.request_log import LoggedRequest
 from tarrafa.testweb.oracle import ExpectedRequests, TruthPage, expected_requests, reachable
 from tarrafa.testweb.render.compression import encode_chunks, is_chunked
@@ -213,3 +217,22 @@ def test_what_can_be_found_is_timed_the_first_time_and_again(made, pages):
     assert all(0 < one.first_s_median <= one.first_s_most < took_s for one in report.search)
     assert report.statements
     assert report.notes == ["no_busy"]
+
+
+def test_search_times_are_those_of_two_searches_of_the_index(crawled, monkeypatch):
+    now, asked, search = [0.0], list[str](), Searcher.search
+
+    def slow_search(searcher: Searcher, request: SearchRequest) -> SearchResult:
+        again = asked[-1:] == [request.text]
+        asked.append(request.text)
+        now[0] += (0.25 if again else 1.0) if request.n > 1 else 0.0  # a phrase is made of the best title
+        return search(searcher, request)
+
+    monkeypatch.setattr(Searcher, "search", slow_search)
+    monkeypatch.setattr(local_measurements, "perf_counter", lambda: now[0])
+    found = local_measurements.search_times(crawled.data, "journey")
+    assert [one.kind for one in found] == ["word", "pair", "phrase"]
+    for one in found:
+        times = (one.first_s_median, one.first_s_most, one.again_s_median, one.again_s_most)
+        assert times == (1.0, 1.0, 0.25, 0.25), "each is searched twice in a row, and neither time by a cache"
+    assert now[0] == 1.25 * sum(one.questions for one in found)

@@ -5,10 +5,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from fastwarc.warc import WarcRecord, WarcRecordType
 
 from tarrafa.archive.deletion_log import record_deletions
-from tarrafa.archive.warc_writer import WarcWriter, _record
+from tarrafa.archive.warc_record import warc_date
+from tarrafa.archive.warc_writer import WarcWriter
 from tarrafa.config import Collection
 from tarrafa.errors import ConfigError, DataError
 from tarrafa.model import CollectionNote, VisitRecord
@@ -201,7 +201,7 @@ def test_one_run_of_several_is_told_by_the_notes_in_the_archive(tmp_path):
         writer = WarcWriter(data.archive, worker, T)
         for run in (1, 2):
             note = {"type": "collection", "collection": NAME, "revision": 1, "config": {"name": NAME}, "run": run}
-            writer._files().meta.write(_a_note(note))
+            _append_note(writer, note)
             for n in range(run):
                 writer.append(a_visit(f"{A}/{worker}-{n}", run * 100 + n, visit=run), None)
         writer.close()
@@ -214,7 +214,7 @@ def test_one_run_of_several_is_told_by_the_notes_in_the_archive(tmp_path):
 def test_what_was_visited_before_the_collection_was_deleted_is_nobodys(tmp_path):
     data = an_archive(tmp_path, ("w1", [a_visit(f"{A}/1", 1)]), ("w2", [a_visit(f"{B}/1", 9)]))
     writer = WarcWriter(data.archive, "w3", T)
-    writer._files().meta.write(_a_note({"type": "deleted", "collection": NAME, "at": T + 5}))
+    _append_note(writer, {"type": "deleted", "collection": NAME, "at": T + 5})
     writer.append(a_visit(f"{C}/1", 2, collection="other"), None)
     writer.close()
     found = build_report(data, NAME)
@@ -255,10 +255,8 @@ def test_a_run_of_a_deleted_collection_is_no_run_of_its_namesake(tmp_path):
         build_report(data, NAME, run=2)
 
 
-def _a_note(content: dict[str, object]) -> WarcRecord:
-    record = _record(WarcRecordType.resource, "urn:tarrafa:x", T, "application/json")
-    record.set_bytes_content(msgspec.json.encode(content))
-    return record
+def _append_note(writer: WarcWriter, content: dict[str, object]) -> None:
+    writer._files().meta.write("resource", warc_date(T), "", msgspec.json.encode(content))
 
 
 def test_pages_pass_or_fail_the_breadth_rule_by_cycle(tmp_path):

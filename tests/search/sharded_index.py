@@ -10,9 +10,9 @@ from tarrafa.index import shards
 from tarrafa.model import VisitRecord
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.token import Token
-from tarrafa.search.partitioned_shard import open_local_shard
 from tarrafa.search.remote_shard import RemoteShard
 from tarrafa.search.request import Shard
+from tarrafa.search.scatter_gather import open_local_shard
 from tests.graph.archived_web import new_data, small_web, write
 from tests.search.sample_pages import LONG, a_page
 from tests.server.conftest import RunningSite

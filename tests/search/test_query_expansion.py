@@ -13,9 +13,9 @@ from tarrafa.index.schema import StoredDocument
 from tarrafa.model import SearchResult, VisitRecord
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.search.local_shard import LocalShard
-from tarrafa.search.partitioned_shard import open_local_shard
 from tarrafa.search.query_expansion import bo1_weight, choose_terms, feedback_terms, sum_evidence
 from tarrafa.search.request import ExpansionTerm, SearchRequest, ShardStatistics, Sort
+from tarrafa.search.scatter_gather import open_local_shard
 from tarrafa.search.searcher import Searcher, TermMarker
 from tests.graph.archived_web import a_record, new_data, write
 from tests.search.sample_pages import LONG, Asker, a_page

@@ -21,9 +21,9 @@ from tarrafa.i18n import PORTUGUESE, message
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.token import TOKEN_VARIABLE, Token
 from tarrafa.search import remote_shard
-from tarrafa.search.partitioned_shard import open_local_shard
 from tarrafa.search.remote_shard import CONTENT_TYPE, RemoteShard
 from tarrafa.search.request import Candidate, SearchRequest, ShardStatistics
+from tarrafa.search.scatter_gather import open_local_shard
 from tarrafa.search.searcher import Searcher
 from tarrafa.server.http_server import bind
 from tests.fake_server import run_fake_server

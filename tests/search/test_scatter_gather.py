@@ -19,10 +19,9 @@ from tarrafa.index.shards import parts, path_of, shard_number
 from tarrafa.model import ShardReport, VisitRecord
 from tarrafa.search.duplicates import RankedCandidate
 from tarrafa.search.local_shard import LocalShard
-from tarrafa.search.partitioned_shard import PartitionedShard, open_local_shard
 from tarrafa.search.remote_shard import METHODS, UnavailableShard
 from tarrafa.search.request import Candidate, CandidateBlock, SearchRequest, Shard, Sort
-from tarrafa.search.scatter_gather import merge_blocks, rank_block
+from tarrafa.search.scatter_gather import PartitionedShard, merge_blocks, open_local_shard, rank_block
 from tarrafa.search.searcher import Searcher, exact_copies
 from tests.graph.archived_web import new_data, write
 from tests.search.sample_pages import a_page

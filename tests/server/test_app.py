@@ -14,7 +14,7 @@ import tantivy
 from starlette.requests import Request
 
 from tarrafa.errors import ConfigError, FrontierError, ListenError
-from tarrafa.frontier.messages import FrontierOverview
+from tarrafa.frontier.messages import CollectionStatus, FrontierOverview
 from tarrafa.i18n import ENGLISH
 from tarrafa.index import schema
 from tarrafa.server.http_server import bind, run, serve
@@ -294,6 +294,13 @@ def test_status_is_shown_where_somebody_can_tell(site, small):
     told = json.loads(site.get("/status.json")[1])
     assert told["collections"][0]["name"] == "small"
     assert '<a href="/status">' in site.get("/")[1]
+
+    async def failed() -> FrontierOverview:
+        one = CollectionStatus("small", "finished", "no root", 1, 0, 0, 1, 1, 0.0, statuses={"404": 1})
+        return FrontierOverview([one], [])
+
+    with RunningSite(small, failed) as other:
+        assert "<td>failed <span" in other.get("/status")[1]
 
     async def away() -> FrontierOverview:
         raise FrontierError("run/frontier.sock: nobody answers")

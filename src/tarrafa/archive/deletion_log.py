@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
-from fastwarc.warc import WarcRecordType
 
 from tarrafa.archive.warc_reader import decode_body, meta_path, read_records
 from tarrafa.archive.warc_writer import DELETED_URI, WarcWriter, read_durable
@@ -82,8 +81,8 @@ class ArchiveDeletions:
         return record.outcome.at <= self._latest.get(record.collection, -1.0)
 
     def _read_notes(self, path: Path, length: int) -> None:
-        for position, raw, body in read_records(path, 0, length, WarcRecordType.resource):
-            if (raw.headers.get("WARC-Target-URI") or "").startswith(DELETED_URI):
-                note = decode_body(path, position, _decode, body)
+        for position, head, content in read_records(path, 0, length):
+            if head.url.startswith(DELETED_URI):
+                note = decode_body(path, position, _decode, content)
                 for latest, at in ((self._latest, note.at), (self.by_frontier_clock, note.told or note.at)):
                     latest[note.collection] = max(at, latest.get(note.collection, -1.0))

@@ -22,7 +22,15 @@ from typing import IO, Protocol, TypeVar
 import apsw
 
 from tarrafa.archive.deletion_log import ArchiveDeletions
-from tarrafa.archive.warc_reader import ArchiveEntry, Cursor, OnCollectionNote, UrlFilter, follow, visit_lengths
+from tarrafa.archive.warc_reader import (
+    ALL_CONVERSIONS,
+    ArchiveEntry,
+    Cursor,
+    OnCollectionNote,
+    UrlFilter,
+    follow,
+    visit_lengths,
+)
 from tarrafa.clock import boottime
 from tarrafa.errors import Locked
 from tarrafa.i18n import message
@@ -268,13 +276,14 @@ def unread_entries(
     apply_first: Callable[[], None],
     hear: OnCollectionNote | None = None,
     wanted: UrlFilter | None = None,
+    conversions: frozenset[str] = ALL_CONVERSIONS,
 ) -> tuple[Cursor, Iterator[ArchiveEntry]]:
     """The durable lengths of the archive, and the records up to there, to be read after deletions and takedowns are
-    applied.
+    applied. `conversions`: the types of conversion records to read.
     """
     upto = visit_lengths(archive)  # first: deletions of later records may also become known later
     apply_first()
-    return upto, follow(archive, state.cursor.copy(), hear, wanted=wanted, upto=upto)
+    return upto, follow(archive, state.cursor.copy(), hear, wanted=wanted, conversions=conversions, upto=upto)
 
 
 class ProjectionTarget(Protocol):
@@ -306,15 +315,19 @@ class ArchiveProjection:
         errors: AbstractContextManager[None],
         target: ProjectionTarget,
         is_ours: UrlFilter | None,
+        conversions: frozenset[str] = ALL_CONVERSIONS,
     ) -> None:
         self._data, self._errors, self._target, self._is_ours = data, errors, target, is_ours
+        self._conversions = conversions
         self.state, self.visits, self.pace = state, NewestVisits(state), CommitPace(state.cursor)
         self.deletions = ProjectionDeletions(data.archive, state)
         self.takedowns = ProjectionTakedowns(data, state, is_ours)
 
     def read(self, now: float, stop: threading.Event | None = None) -> int:
         """Apply all durable records, committing whenever a batch is full; the number of records."""
-        upto, entries = unread_entries(self._data.archive, self.state, self._apply_first, wanted=self._is_ours)
+        upto, entries = unread_entries(
+            self._data.archive, self.state, self._apply_first, wanted=self._is_ours, conversions=self._conversions
+        )
         read = 0
         for entry in self._target.apply_all(entries):
             self.pace.advance({entry.file: entry.end}, now)

@@ -4,7 +4,7 @@ A visit whose body has the digest of the archived one, or a 304 that confirms it
 block of the response, and the date of the record that holds the body.
 """
 
-from datetime import UTC, datetime
+from tarrafa.archive.warc_record import warc_date
 
 PROFILES = "http://netpreserve.org/warc/1.1/revisit/"
 NOT_MODIFIED, SAME_PAYLOAD = f"{PROFILES}server-not-modified", f"{PROFILES}identical-payload-digest"
@@ -15,5 +15,5 @@ def revisit_headers(url: str, response: bytes, archived_at: float) -> dict[str, 
     return {
         "WARC-Profile": NOT_MODIFIED if response[:12].endswith(b"304") else SAME_PAYLOAD,
         "WARC-Refers-To-Target-URI": url,
-        "WARC-Refers-To-Date": datetime.fromtimestamp(archived_at, UTC).isoformat().replace("+00:00", "Z"),
+        "WARC-Refers-To-Date": warc_date(archived_at),
     }

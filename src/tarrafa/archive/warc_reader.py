@@ -11,17 +11,28 @@ only from its first event to its last, so memory does not grow with the archive.
 import contextlib
 import heapq
 import re
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import IO, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
-from fastwarc.warc import ArchiveIterator, WarcRecord, WarcRecordType
 
-from tarrafa.archive.warc_writer import COLLECTION_URI, STATEMENTS_TYPE, read_durable
+from tarrafa.archive.warc_record import (
+    CONVERSION,
+    METADATA,
+    RESOURCE,
+    STATEMENTS_TYPE,
+    TEXT_TYPE,
+    DamagedRecord,
+    PackedRecord,
+    RecordHead,
+    Wants,
+    read_record,
+)
+from tarrafa.archive.warc_writer import COLLECTION_URI, read_durable
 from tarrafa.errors import DataError
 from tarrafa.i18n import message
 from tarrafa.model import CollectionNote, DeletedNote, Note, RebuiltNote, VisitRecord
@@ -30,21 +41,22 @@ Cursor = dict[str, int]
 UrlFilter = Callable[[str], bool]
 OnCollectionNote = Callable[[CollectionNote], None]
 OnBytesRead = Callable[[int], None]
-VISIT = WarcRecordType.metadata | WarcRecordType.conversion
-VISITS_AND_NOTES = VISIT | WarcRecordType.resource
-RECORDS_AND_NOTES = WarcRecordType.metadata | WarcRecordType.resource
+PAGE_FIELDS = {TEXT_TYPE: "text", STATEMENTS_TYPE: "statements"}  # of a page, by the type of their conversion records
+ALL_CONVERSIONS = frozenset(PAGE_FIELDS)
+READ_BYTES = 256 << 10
 FILE_NAME = re.compile(r"tarrafa-\d{14}-(.+)-\d{5}")
 INFO_BYTES_MAX = 4 << 10  # of the warcinfo record, which is some 300
 T = TypeVar("T")
 
 
 class ArchiveEntry(NamedTuple):
-    """A record, the offset after it, and its own offset."""
+    """A record, the offset after it, its own offset, and whether its page has text, which may not have been read."""
 
     file: str
     end: int
     record: VisitRecord
     start: int = 0
+    has_text: bool = False
 
 
 class _CollectionOnly(msgspec.Struct):
@@ -90,30 +102,8 @@ def visit_lengths(directory: Path) -> Cursor:
 
 
 def _info_bytes(path: Path, length: int) -> int:
-    """The length of the first member of a file, which describes the file. Bytes behind the durable part are
-    undefined.
-    """
-    with path.open("rb") as file:
-        head = file.read(length)
-    return len(head) - len(_unzipped(path, 0, head).unused_data)
-
-
-def _unzipped(path: Path, position: int, content: bytes) -> "zlib._Decompress":
-    """A decompressor that has read the member at that position, and knows the bytes after it."""
-    unzip = zlib.decompressobj(wbits=31)
-    try:
-        unzip.decompress(content)
-    except zlib.error as error:
-        raise DataError(
-            message(
-                "{path}: damaged: the record at {position}: {error}", path=path, position=str(position), error=error
-            )
-        ) from None
-    if not unzip.eof:
-        raise DataError(
-            message("{path}: damaged: the record at {position} has no end", path=path, position=str(position))
-        )
-    return unzip
+    """The length of the first record of a file, which describes the file."""
+    return next(_scan(path, 0, length, lambda head: False))[1].member_size
 
 
 def bytes_behind(directory: Path, cursor: Cursor) -> int:
@@ -130,18 +120,19 @@ def follow(
     hear: OnCollectionNote | None = None,
     *,
     wanted: UrlFilter | None = None,
+    conversions: frozenset[str] = ALL_CONVERSIONS,
     upto: Cursor | None = None,
 ) -> Iterator[ArchiveEntry]:
     """Every record that became durable after the cursor, file by file, until there are no more *now*, or up to another
     cursor.
 
     `hear` receives the configurations of collections, before the first record under each. `wanted` selects visits by
-    URL; the others are not even decoded.
+    URL, `conversions` the types of conversion records: the others are not even inflated.
     """
     for file, length in (visit_lengths(directory) if upto is None else upto).items():
         start = cursor.get(file, 0)
         if length > start:
-            yield from _read_visits(meta_path(directory, file), file, start, length, hear, wanted)
+            yield from _read_visits(meta_path(directory, file), file, start, length, hear, wanted, conversions)
 
 
 def read_entry(directory: Path, file: str, start: int) -> ArchiveEntry | None:
@@ -162,89 +153,74 @@ def _read_visits(
     length: int,
     hear: OnCollectionNote | None = None,
     wanted: UrlFilter | None = None,
+    conversions: frozenset[str] = ALL_CONVERSIONS,
 ) -> Iterator[ArchiveEntry]:
     """A metadata record is complete when the next one begins: its conversions, if any, come directly after it."""
     held: VisitRecord | None = None
-    begun = start
-    for position, raw, body in read_records(path, start, length, VISIT if hear is None else VISITS_AND_NOTES):
-        if raw.record_type == WarcRecordType.metadata:
+    begun, texts = start, dict[str, str | None]()  # texts of its page by content type; None: not read
+
+    def wants(head: RecordHead) -> bool:
+        if head.kind == METADATA:
+            return wanted is None or wanted(head.url)
+        if head.kind == CONVERSION:
+            return held is not None and head.content_type in conversions
+        return hear is not None and head.kind == RESOURCE and head.url.startswith(COLLECTION_URI)
+
+    is_everything = wanted is None and conversions == ALL_CONVERSIONS
+    for position, (head, content, _) in _scan(path, start, length, None if is_everything else wants):
+        if head.kind == METADATA:
             if held is not None:
-                yield ArchiveEntry(file, position, held, begun)
-            held, begun = None, position
-            if wanted is None or wanted(raw.headers.get("WARC-Target-URI") or ""):
-                held = decode_body(path, position, _decode_visit, body)
-        elif raw.record_type == WarcRecordType.resource:
-            if hear is not None and (raw.headers.get("WARC-Target-URI") or "").startswith(COLLECTION_URI):
-                # a caller that needs the configuration for certain reads the whole history
-                with contextlib.suppress(msgspec.MsgspecError):
-                    hear(_decode_collection_note(body))
-        elif held is not None and held.page is not None:
-            stated = raw.headers.get("Content-Type") == STATEMENTS_TYPE
-            errors = "replace" if stated else "surrogatepass"  # N-Quads: whole characters
-            text = decode_body(path, position, partial(str, encoding="utf-8", errors=errors), body)
-            field = "statements" if stated else "text"
-            held = msgspec.structs.replace(held, page=msgspec.structs.replace(held.page, **{field: text}))
+                yield _complete_entry(file, position, held, begun, texts)
+            held, begun, texts = None, position, {}
+            if content is not None:
+                held = decode_body(path, position, _decode_visit, content)
+        elif head.kind == CONVERSION:
+            errors = "replace" if head.content_type == STATEMENTS_TYPE else "surrogatepass"  # N-Quads: whole characters
+            decode = partial(str, encoding="utf-8", errors=errors)
+            texts[head.content_type] = None if content is None else decode_body(path, position, decode, content)
+        elif hear is not None and content is not None and head.url.startswith(COLLECTION_URI):
+            # a caller that needs the configuration for certain reads the whole history
+            with contextlib.suppress(msgspec.MsgspecError):
+                hear(_decode_collection_note(content))
     if held is not None:
-        yield ArchiveEntry(file, length, held, begun)
+        yield _complete_entry(file, length, held, begun, texts)
 
 
-def read_records(path: Path, start: int, length: int, kinds: WarcRecordType) -> Iterator[tuple[int, WarcRecord, bytes]]:
-    """The records of some types between two offsets of a file: offset, headers and body of each."""
-    if start >= length:  # an empty range has no last record to check
-        return
-    position = start
-    with path.open("rb") as stream:
-        stream.seek(start)
-        for raw in _records(path, _DurablePart(stream, length)):
-            position = start + raw.stream_pos
-            if raw.record_type & kinds:
-                body = raw.reader.read()
-                if len(body) != raw.content_length:  # the reader alone accepts a torn record
-                    raise DataError(
-                        message("{path}: the record at {position} is not whole", path=path, position=str(position))
-                    )
-                yield position, raw, body
-        _check_end(path, stream, position, length)
+def _complete_entry(file: str, end: int, record: VisitRecord, start: int, texts: dict[str, str | None]) -> ArchiveEntry:
+    fields = {PAGE_FIELDS[kind]: text for kind, text in texts.items() if text is not None and kind in PAGE_FIELDS}
+    if fields and record.page is not None:
+        record = msgspec.structs.replace(record, page=msgspec.structs.replace(record.page, **fields))
+    return ArchiveEntry(file, end, record, start, TEXT_TYPE in texts)
 
 
-def _check_end(path: Path, stream: IO[bytes], position: int, length: int) -> None:
-    """Check that the last record read is the last one in the range: at bytes that are no record, the reader stops as at
-    the end of the file.
+def read_records(path: Path, start: int, length: int) -> Iterator[tuple[int, RecordHead, bytes]]:
+    """The metadata records and notes between two offsets of a file: offset, head and content of each."""
+    for position, (head, content, _) in _scan(path, start, length, lambda head: head.kind in {METADATA, RESOURCE}):
+        if content is not None:
+            yield position, head, content
+
+
+def _scan(path: Path, start: int, length: int, wants: Wants | None) -> Iterator[tuple[int, PackedRecord]]:
+    """All records between two offsets of a file, with the content of those that are wanted. Bytes behind the second
+    offset are undefined, and not read.
     """
-    stream.seek(position)
-    if _unzipped(path, position, stream.read(length - position)).unused_data:
-        raise DataError(
-            message(
-                "{path}: damaged: nothing can be read after the record at {position}", path=path, position=str(position)
-            )
-        )
-
-
-class _DurablePart:
-    """A file that ends at its durable length: bytes behind it are undefined."""
-
-    def __init__(self, stream: IO[bytes], length: int) -> None:
-        self._stream, self._length, self._start = stream, length, stream.tell()
-
-    def read(self, size: int = -1) -> bytes:
-        left = max(0, self._length - self._stream.tell())
-        return self._stream.read(left if size < 0 else min(size, left))
-
-    def tell(self) -> int:
-        return self._stream.tell() - self._start
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        raise OSError("only forward")
-
-    def close(self) -> None:
-        """The caller that opened the file closes it."""
-
-
-def _records(path: Path, stream: _DurablePart) -> Iterator[WarcRecord]:
-    try:
-        yield from ArchiveIterator(stream, parse_http=False)
-    except OSError as error:
-        raise DataError(message("{path}: damaged: {error}", path=path, error=error)) from None
+    position = start
+    with path.open("rb", buffering=READ_BYTES) as stream:
+        stream.seek(start)
+        while position < length:
+            try:
+                record = read_record(stream, length - position, wants)
+            except DamagedRecord as error:
+                raise DataError(
+                    message(
+                        "{path}: damaged: the record at {position}: {error}",
+                        path=path,
+                        position=str(position),
+                        error=error.message,
+                    )
+                ) from None
+            yield position, record
+            position += record.member_size
 
 
 def decode_body(path: Path, position: int, decode: Callable[[bytes], T], body: bytes) -> T:
@@ -290,12 +266,12 @@ def survey_archive(
     found = ArchiveSurvey()
     for file, length in durable_lengths(directory).items():
         path, read = meta_path(directory, file), min((after or {}).get(file, 0), length)
-        for position, raw, body in read_records(path, read, length, RECORDS_AND_NOTES):
+        for position, head, content in read_records(path, read, length):
             tell(position - read)
             read = position
-            found.starts.setdefault(file, _moment(path, position, raw))
-            if raw.record_type == WarcRecordType.resource:
-                note = decode_body(path, position, _decode_note, body)
+            found.starts.setdefault(file, moment(path, position, head))
+            if head.kind == RESOURCE:
+                note = decode_body(path, position, _decode_note, content)
                 # a collection in such a note may have no visits here
                 if not isinstance(note, RebuiltNote | DeletedNote):
                     found.names.add(note.collection)
@@ -304,7 +280,7 @@ def survey_archive(
                     found.configs[note.collection] = min(first, note, key=lambda one: one.revision)
             else:
                 found.visits += 1
-                found.visited.add(decode_body(path, position, _decode_name, body).collection)
+                found.visited.add(decode_body(path, position, _decode_name, content).collection)
         found.names |= found.visited
         tell(length - read)
     return found
@@ -314,10 +290,10 @@ def first_notes(directory: Path) -> Iterator[Note]:
     """The notes of each file before its first visit."""
     for file, length in durable_lengths(directory).items():
         path = meta_path(directory, file)
-        for position, raw, body in read_records(path, 0, length, RECORDS_AND_NOTES):
-            if raw.record_type != WarcRecordType.resource:
+        for position, head, content in read_records(path, 0, length):
+            if head.kind != RESOURCE:
                 break
-            yield decode_body(path, position, _decode_note, body)
+            yield decode_body(path, position, _decode_note, content)
 
 
 def read_events(
@@ -345,16 +321,19 @@ def read_events(
 
 def _read_events(directory: Path, file: str, length: int, tell: OnBytesRead) -> Iterator[ArchiveEvent]:
     path, read = meta_path(directory, file), 0
-    for position, raw, body in read_records(path, 0, length, RECORDS_AND_NOTES):
+    for position, head, content in read_records(path, 0, length):
         tell(position - read)
         read = position
-        decode = _decode_note if raw.record_type == WarcRecordType.resource else _decode_visit
-        yield ArchiveEvent(_moment(path, position, raw), file, decode_body(path, position, decode, body))
+        decode = _decode_note if head.kind == RESOURCE else _decode_visit
+        yield ArchiveEvent(moment(path, position, head), file, decode_body(path, position, decode, content))
     tell(length - read)
 
 
-def _moment(path: Path, position: int, raw: WarcRecord) -> float:
-    date = raw.record_date
-    if date is None:
-        raise DataError(message("{path}: the record at {position} has no date", path=path, position=str(position)))
-    return date.timestamp()
+def moment(path: Path, position: int, head: RecordHead) -> float:
+    """The time of a record."""
+    try:
+        return datetime.fromisoformat(head.date).timestamp()
+    except ValueError:
+        raise DataError(
+            message("{path}: the record at {position} has no date", path=path, position=str(position))
+        ) from None

@@ -8,34 +8,45 @@ frontiers or parsing.
 
 import contextlib
 import fcntl
-import hashlib
 import os
-from base64 import b32encode
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 from zlib import crc32
 
 import msgspec
-from fastwarc.stream_io import GzipWriter
-from fastwarc.warc import WarcRecord, WarcRecordType
 
 from tarrafa import __version__
 from tarrafa.archive.revisit_record import revisit_headers
+from tarrafa.archive.warc_record import (
+    CONVERSION,
+    HTTP_REQUEST,
+    HTTP_RESPONSE,
+    INFO_TYPE,
+    METADATA,
+    METADATA_TYPE,
+    REQUEST,
+    RESOURCE,
+    RESPONSE,
+    REVISIT,
+    STATEMENTS_TYPE,
+    TEXT_TYPE,
+    WARCINFO,
+    one_line,
+    pack_record,
+    record_ids,
+    sha1_digest,
+    warc_date,
+)
 from tarrafa.errors import DataError, write_errors
 from tarrafa.i18n import message
 from tarrafa.model import CollectionNote, DeletedNote, HostNote, ListingNote, Note, VisitRecord
 from tarrafa.runtime.data_dir import sync_directory
 
 FILE_BYTES_MAX = 1 << 30
-GZIP_LEVEL = 3  # level 9 costs three times the time for 4 % less
 BUFFER_BYTES = 1 << 20
-HTTP_REQUEST = "application/http; msgtype=request"
-HTTP_RESPONSE = "application/http; msgtype=response"
-METADATA_TYPE = "application/json"
-TEXT_TYPE = "text/plain; charset=utf-8"
-STATEMENTS_TYPE = "application/n-quads"
 NOTE_URI = "urn:tarrafa:"  # of a note without a URL of its own
 COLLECTION_URI = f"{NOTE_URI}collection:"
 DELETED_URI = f"{NOTE_URI}deleted:"
@@ -65,7 +76,7 @@ class WarcExchange(msgspec.Struct, frozen=True):
 
 
 def payload_digest(body: bytes) -> str:
-    return "sha1:" + b32encode(hashlib.sha1(body, usedforsecurity=False).digest()).decode()
+    return sha1_digest(body)
 
 
 class DurableLengths(msgspec.Struct, frozen=True):
@@ -82,11 +93,13 @@ class _WarcFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.file: IO[bytes] = path.open("xb", buffering=BUFFER_BYTES)
-        self.gzip = GzipWriter(self.file, compression_level=GZIP_LEVEL)
+        self._ids = record_ids()
 
-    def write(self, record: WarcRecord) -> None:
-        record.write(self.gzip, checksum_data=True)
-        self.gzip.finish()  # one member per record
+    def write(self, kind: str, date: str, headers: str, content: bytes) -> str:
+        """Write a record; returns its id."""
+        record_id = next(self._ids)
+        self.file.write(pack_record(kind, date, record_id, headers, content))
+        return record_id
 
     def length(self) -> int:
         self.file.flush()
@@ -96,64 +109,55 @@ class _WarcFile:
         os.fdatasync(self.file.fileno())
 
 
-def _record(kind: WarcRecordType, url: str, at: float, content_type: str) -> WarcRecord:
-    record = WarcRecord()
-    record.init_headers(kind)
-    record.record_date = datetime.fromtimestamp(at, UTC)
-    headers = record.headers
-    if url:
-        headers["WARC-Target-URI"] = url
-    headers["Content-Type"] = content_type
-    return record
-
-
 class _FilePair:
     """A pair of files being written; `durable_fd` is the locked file of their durable lengths."""
 
     def __init__(self, name: str, durable_fd: int) -> None:
         self._warc, self.meta = _WarcFile(Path(f"{name}.warc.gz")), _WarcFile(Path(f"{name}.meta.warc.gz"))
         self._durable_fd = durable_fd
+        self._syncs = ThreadPoolExecutor(1)  # two files are durable sooner if they are synced side by side
         self._visits_end = 0  # end of the last visit's record
+        content = f"software: Tarrafa/{__version__}\r\nformat: WARC File Format 1.1\r\n".encode()
+        date = warc_date(datetime.now(UTC).timestamp())
         for file in (self._warc, self.meta):
-            info = _record(WarcRecordType.warcinfo, "", datetime.now(UTC).timestamp(), "application/warc-fields")
-            info.headers["WARC-Filename"] = file.path.name
-            info.set_bytes_content(f"software: Tarrafa/{__version__}\r\nformat: WARC File Format 1.1\r\n".encode())
-            file.write(info)
+            name = one_line(file.path.name)
+            file.write(WARCINFO, date, f"Content-Type: {INFO_TYPE}\r\nWARC-Filename: {name}\r\n", content)
 
     def append_exchange(self, exchange: WarcExchange) -> None:
-        is_revisit = exchange.is_revisit_record
-        kind = WarcRecordType.revisit if is_revisit else WarcRecordType.response
-        response = _record(kind, exchange.url, exchange.at, HTTP_RESPONSE)
+        date, content, kind = warc_date(exchange.at), exchange.response, RESPONSE
+        target = f"WARC-Target-URI: {one_line(exchange.url)}\r\n"
+        headers = f"{target}Content-Type: {HTTP_RESPONSE}\r\n"
         if exchange.address:
-            response.headers["WARC-IP-Address"] = exchange.address
+            headers += f"WARC-IP-Address: {one_line(exchange.address)}\r\n"
         if exchange.truncated:
-            response.headers["WARC-Truncated"] = exchange.truncated
-        if is_revisit:
-            for name, value in revisit_headers(exchange.url, exchange.response, exchange.archived_at).items():
-                response.headers[name] = value
-        response.headers["WARC-Payload-Digest"] = exchange.digest()
-        response.set_bytes_content(exchange.response[: exchange.head_bytes] if is_revisit else exchange.response)
-        self._warc.write(response)
-        request = _record(WarcRecordType.request, exchange.url, exchange.at, HTTP_REQUEST)
-        request.headers["WARC-Concurrent-To"] = response.record_id or ""
-        request.set_bytes_content(exchange.request)
-        self._warc.write(request)
+            headers += f"WARC-Truncated: {one_line(exchange.truncated)}\r\n"
+        if exchange.is_revisit_record:
+            kind, content = REVISIT, content[: exchange.head_bytes]
+            extra = revisit_headers(exchange.url, content, exchange.archived_at)
+            headers += "".join(f"{name}: {one_line(value)}\r\n" for name, value in extra.items())
+        headers += f"WARC-Payload-Digest: {exchange.digest()}\r\n"
+        response = self._warc.write(kind, date, headers, content)
+        headers = f"{target}Content-Type: {HTTP_REQUEST}\r\nWARC-Concurrent-To: {response}\r\n"
+        self._warc.write(REQUEST, date, headers, exchange.request)
 
     def append_visit(self, record: VisitRecord) -> None:
-        page = record.page
-        if page is not None and (page.text or page.statements):
-            record = msgspec.structs.replace(record, page=msgspec.structs.replace(page, text="", statements=""))
-        metadata = _record(WarcRecordType.metadata, record.url, record.outcome.at, METADATA_TYPE)
-        metadata.set_bytes_content(msgspec.json.encode(record))
-        self.meta.write(metadata)
+        page, date = record.page, warc_date(record.outcome.at)
+        target = f"WARC-Target-URI: {one_line(record.url)}\r\n"
+        if page is not None and (page.text or page.statements or page.wording):
+            bare = msgspec.structs.replace(page, text="", statements="", wording=0)
+            record = msgspec.structs.replace(record, page=bare)
+        headers = f"{target}Content-Type: {METADATA_TYPE}\r\n"
+        metadata = self.meta.write(METADATA, date, headers, msgspec.json.encode(record))
         conversions = () if page is None else ((page.text, TEXT_TYPE), (page.statements, STATEMENTS_TYPE))
-        for content, kind in conversions:
+        for content, content_type in conversions:
             if content:
-                conversion = _record(WarcRecordType.conversion, record.url, record.outcome.at, kind)
-                conversion.headers["WARC-Refers-To"] = metadata.record_id or ""
-                conversion.set_bytes_content(content.encode("utf-8", "surrogatepass"))
-                self.meta.write(conversion)
+                headers = f"{target}Content-Type: {content_type}\r\nWARC-Refers-To: {metadata}\r\n"
+                self.meta.write(CONVERSION, date, headers, content.encode("utf-8", "surrogatepass"))
         self._visits_end = self.meta.file.tell()
+
+    def append_note(self, note: Note, at: float) -> None:
+        headers = f"WARC-Target-URI: {one_line(_note_uri(note))}\r\nContent-Type: {METADATA_TYPE}\r\n"
+        self.meta.write(RESOURCE, warc_date(at), headers, msgspec.json.encode(note))
 
     def lengths(self) -> DurableLengths:
         return DurableLengths(self._warc.length(), self.meta.length(), self._visits_end)
@@ -161,13 +165,15 @@ class _FilePair:
     def publish(self, durable: DurableLengths) -> None:
         """Make the files durable up to these lengths. One small overwrite in place: after a crash the file holds either
         the old line or the new one."""
-        self._warc.sync()
+        other = self._syncs.submit(self._warc.sync)
         self.meta.sync()
+        other.result()
         line = f"{durable.warc} {durable.meta} {durable.visits_end}"
         os.pwrite(self._durable_fd, f"{line} {crc32(line.encode()):08x}".ljust(63).encode() + b"\n", 0)
         os.fdatasync(self._durable_fd)
 
     def close(self) -> None:
+        self._syncs.shutdown()
         self._warc.file.close()
         self.meta.file.close()
         os.close(self._durable_fd)
@@ -206,9 +212,7 @@ class WarcWriter:
     def append_note(self, note: Note, at: float) -> None:
         """Write a note that is needed to rebuild the frontier. Followers of visits do not see it."""
         with write_errors(self._directory):
-            record = _record(WarcRecordType.resource, _note_uri(note), at, METADATA_TYPE)
-            record.set_bytes_content(msgspec.json.encode(note))
-            self._files().meta.write(record)
+            self._files().append_note(note, at)
 
     def seal(self) -> Callable[[], None]:
         """Fix the records appended so far; the returned function makes them durable and may run in a thread."""

@@ -510,7 +510,8 @@ async def set_collection_state(
     async with connected(address) as frontier:
         before = next((one for one in (await frontier.overview()).collections if one.name == name), None)
         if before is not None and before.state == "finished" and state != "running":
-            raise FrontierError(f"{name} is finished already ({before.reason})")
+            state = "has failed" if has_failed(before) else "is finished"
+            raise FrontierError(f"{name} {state} already ({before.reason})")
         if again and before is not None and before.state == "finished":
             await frontier.begin_run(name, reason)
         else:

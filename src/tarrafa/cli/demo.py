@@ -21,7 +21,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from tarrafa.cli.crawl import UNFINISHED_STATES, run_until_interrupted, show_progress, status_of
-from tarrafa.cli.output import print_table
+from tarrafa.cli.output import counted, print_table
 from tarrafa.clock import Clock
 from tarrafa.coordinator.node.coordinator_node import CoordinatorNode
 from tarrafa.crawl.scope.collection_loader import load_collection
@@ -124,7 +124,8 @@ def testweb(
     world = World(seed, hosts, pages, crawl_delay, crawl_delay_share, changes, hostile=hostile)
 
     def ready(server: WebServer) -> None:
-        print_line(f'{hosts:,} hosts, {pages:,} pages. The collection file needs:\n\nroots = ["{world.root(1)}"]\n')
+        size = f"{counted(hosts, 'host')}, {counted(pages, 'page')}"
+        print_line(f'{size}. The collection file needs:\n\nroots = ["{world.root(1)}"]\n')
         targets = ", ".join(f'"{name}" = "{target}"' for name, target in server.connections.items())
         print_line(f"[network]\nconnect_to = {{{targets}}}")
         print_line(f"suffixes = {json.dumps(['br.test', 'pt.test', 'com.test', *(SUFFIXES if hostile else ())])}\n")
@@ -153,7 +154,9 @@ async def run_demo(data: DataDirectory, pages: int, port: int, *, leave: bool, h
             home,
             serve_node_pages(home, Console(Authenticator(data, clock.now)), listening=listening) as address,
         ):
-            print_note(f"synthetic Web: {world.hosts:,} hosts, {world.pages:,} pages on {web.connect_to}")
+            print_note(
+                f"synthetic Web: {counted(world.hosts, 'host')}, {counted(world.pages, 'page')} on {web.connect_to}"
+            )
             print_note(f"search page:   {address}  (works while the crawl runs)")
             print_note(f"console:       {address}console")
             collection = load_collection(_collection_file(data, world, pages, web))
@@ -210,7 +213,7 @@ def _print_examples(data: DataDirectory, address: str) -> bool:
     print_line(f"\nSearch it: {address}")
     for query in EXAMPLES:
         result = searcher.search(SearchRequest(query))
-        print_line(f"  {query:24} {result.total:>6,} pages in {result.time_s * 1000:.1f} ms")
+        print_line(f"  {query:24} {counted(result.total, 'page'):>12} in {result.time_s * 1000:.1f} ms")
     print_line(f"Entities in the pages: {address}data, and by SPARQL: {address}sparql")
     print_line(f"The collection file is {data.root / 'demo.toml'}.")
     print_line("(Hosts that end in .test exist only for the crawler; open the Relations of a result instead.)")

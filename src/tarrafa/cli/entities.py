@@ -103,4 +103,4 @@ def _print_names(found: FacetListResponse) -> None:
     console.print(counted(found.total, FACET_NAMES.get(found.kind, found.kind), found.kind))
     for one in found.names:
         count = counted(one.things, "entity", "entities") if one.things else counted(one.uses, "use")
-        console.print(f"  {count:>16} on {one.pages:>9,} pages  {escape(display_iri(one.iri))}")
+        console.print(f"  {count:>16} on {counted(one.pages, 'page'):>15}  {escape(display_iri(one.iri))}")

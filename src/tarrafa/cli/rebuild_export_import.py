@@ -222,8 +222,8 @@ async def _count_urls(frontier: Frontier, address: Address) -> dict[str, int]:
     if overview.nodes:
         names = ", ".join(node.name for node in overview.nodes[:NAMES_SHOWN])
         raise ConfigError(
-            f"{address}: {len(overview.nodes)} workers take part ({names}); stop them first, and wait until the leases"
-            " of those that were killed are over; nothing was written"
+            f"{address}: workers take part here ({names}): stop them first, and wait until the leases of those that"
+            " were killed are over; nothing was written"
         )
     return {one.name: one.known for one in overview.collections}
 

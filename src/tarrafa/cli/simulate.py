@@ -8,7 +8,7 @@ import numpy as np
 import typer
 
 from tarrafa.cli.options import DEFAULT_DATA, Data, Json
-from tarrafa.cli.output import StepProgress, console, new_table, print_json, print_result, print_table
+from tarrafa.cli.output import StepProgress, console, counted, new_table, print_json, print_result, print_table
 from tarrafa.clock import Clock
 from tarrafa.revisit.change_rate import DAY_S
 from tarrafa.runtime.data_dir import DataDirectory
@@ -91,8 +91,9 @@ def _show_classic(rows: Sequence[ClassicResult], what: ClassicExperiment, settin
     print_table(table)
     console.print(
         f"\nMean staleness; theta: {TITLES[what.axis][1].replace(' θ', '')}.\n"
-        f"{setting.documents:,} pages on {setting.servers:,} servers, {setting.budget:,} visits in all; "
-        f"rates of change are per hour; {setting.horizon_s / 3600:g} h, {setting.crawlers} crawlers, "
+        f"{counted(setting.documents, 'page')} on {counted(setting.servers, 'server')}, "
+        f"{counted(setting.budget, 'visit')} in all; "
+        f"rates of change are per hour; {setting.horizon_s / 3600:g} h, {counted(setting.crawlers, 'crawler')}, "
         f"{setting.download_s:g} s a download, {setting.politeness_s:g} s between visits of a server."
     )
     mean = m_wolf_excess(rows)
@@ -154,7 +155,7 @@ def _show_what_if(found: CollectionForecast) -> None:
     best = found.policies[0]
     sample = f", {found.sampled:,} of them simulated" if found.sampled < found.pages else ""
     console.print(
-        f"{found.collection}: {found.pages:,} pages on {found.hosts:,} hosts{sample}; "
+        f"{found.collection}: {counted(found.pages, 'page')} on {counted(found.hosts, 'host')}{sample}; "
         f"they change {found.changes_per_day:,.1f} times a day in all, and {found.fresh_now:.1%} are fresh now.\n"
         f"Politeness allows {found.polite_per_day:,.0f} revisits a day.\n"
     )

@@ -25,7 +25,7 @@ from tarrafa.coordinator.monitoring.monitor import Monitor
 from tarrafa.coordinator.schedule.schedule_executor import ScheduleExecutor
 from tarrafa.coordinator.states import ScheduleStatus
 from tarrafa.crawl.scope.collection_loader import parse_root
-from tarrafa.crawl.supervisor.completion import is_exhausted
+from tarrafa.crawl.supervisor.completion import is_exhausted, shown_state
 from tarrafa.crawl.supervisor.supervisor import submit_collection
 from tarrafa.crawl.supervisor.takedown_and_deletion_sync import delete_collection
 from tarrafa.errors import ConfigError, EditConflict
@@ -118,7 +118,9 @@ class CollectionActions:
             standing = await self._definitions.standing(name)
             collection = await self._definitions.in_force_at(standing, adopt=True)
             schedule = self._schedule.schedule_status(standing, collection)
-            states.check_action(name, action, standing.state, schedule)
+            status = self._overview.status(name)
+            shown = shown_state(status) if status is not None and status.state == standing.state else ""
+            states.check_action(name, action, standing.state, schedule, shown)
             reason = self._by(who)
             if action == "resume" and schedule is ScheduleStatus.HELD:
                 await self._resume_schedule(name, reason)
@@ -154,7 +156,7 @@ class CollectionActions:
         if last is None:
             await self._frontier().set_state(name, "ready", reason)
         else:
-            await self._frontier().set_state(name, last.state, last.reason)
+            await self._frontier().set_state(name, "finished" if last.state == "failed" else last.state, last.reason)
         self._runs.update_lifecycle(name, held=False, acted=now)
         await self._overview.refresh()
         await self._continue_if_more(name, reason)  # it may have been edited meanwhile

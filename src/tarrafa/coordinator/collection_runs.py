@@ -17,7 +17,7 @@ from tarrafa.config import Collection
 from tarrafa.coordinator.definitions.versions import CollectionDefinitions
 from tarrafa.coordinator.schedule.run_scheduler import RunHistory
 from tarrafa.coordinator.store import CollectionLifecycle, CollectionRun, CoordinatorStore
-from tarrafa.crawl.supervisor.completion import has_failed
+from tarrafa.crawl.supervisor.completion import shown_state
 from tarrafa.crawl.supervisor.supervisor import submit_collection
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.messages import CollectionStatus, FrontierOverview
@@ -130,7 +130,8 @@ class CollectionRuns:
         if last is None or last.ended is not None:
             return
         now = self._clock.now()
-        at = status.ended if status is not None and status.state == state and status.ended > last.began else now
+        is_same = status is not None and shown_state(status) == state
+        at = status.ended if status is not None and is_same and status.ended > last.began else now
         ended = replace(last, ended=min(at, now), state=state, reason=reason, cut=cut)
         self._store.put_run(name, ended if status is None else _with_counts(ended, status))
 
@@ -145,12 +146,11 @@ class CollectionRuns:
             self._store.put_run(status.name, again or CollectionRun(number, now))
         elif status.state in ENDED_STATES and last is not None and last.ended is None:
             if status.state == "finished":  # before the end is recorded; the outbox sends one occasion once
-                event = "failed" if has_failed(status) else "finished"
-                self.notify(event, status.name, status.reason, (last.began, status.visits))
-            self.record_end(status.name, status.state, status.reason)
+                self.notify(shown_state(status), status.name, status.reason, (last.began, status.visits))
+            self.record_end(status.name, shown_state(status), status.reason)
         elif status.state in ENDED_STATES and last is None:  # crawled before there was a coordinator
             began, ended = status.started or status.created, status.ended or now
-            run = CollectionRun(status.run, began, ended, status.state, status.reason)
+            run = CollectionRun(status.run, began, ended, shown_state(status), status.reason)
             self._store.put_run(status.name, _with_counts(run, status))
 
     def notify(self, event: str, name: str, reason: Message | str, occasion: object) -> None:

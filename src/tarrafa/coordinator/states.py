@@ -38,8 +38,10 @@ def allowed_actions(state: str, schedule: ScheduleStatus = ScheduleStatus.UNPLAN
     return [action for action in ACTIONS if state in _states_for(action, schedule)]
 
 
-def check_action(name: str, action: str, state: str, schedule: ScheduleStatus = ScheduleStatus.UNPLANNED) -> None:
-    """Raise `ConfigError` if the state does not allow the action."""
+def check_action(
+    name: str, action: str, state: str, schedule: ScheduleStatus = ScheduleStatus.UNPLANNED, shown: str = ""
+) -> None:
+    """Raise `ConfigError` if the state does not allow the action. `shown`: the state for people, if it is another."""
     allowed = _states_for(action, schedule)
     if state in allowed:
         return
@@ -48,7 +50,7 @@ def check_action(name: str, action: str, state: str, schedule: ScheduleStatus = 
         message(
             "{name} is {state}: {action} needs the state {allowed}; possible now: {possible}",
             name=name,
-            state=collection_state(state),
+            state=collection_state(shown or state),
             action=action,
             allowed=joined([collection_state(one) for one in sorted(allowed)], ", "),
             possible=", ".join(_with_command(one, name) for one in possible) or message("nothing"),

@@ -85,7 +85,13 @@ class GraphFollower:
     def read(self, stop: threading.Event | None = None) -> int:
         """Apply all durable records; the number of records that were read."""
         total = 0
-        _, entries = unread_entries(self._data.archive, self._graph.state, self.drop_deleted, self._graph.note_suffixes)
+        _, entries = unread_entries(
+            self._data.archive,
+            self._graph.state,
+            self.drop_deleted,
+            self._graph.note_suffixes,
+            conversions=frozenset(),
+        )
         while not (stop is not None and stop.is_set()):
             with self._errors:
                 records = self._graph.commit(entries, BATCH_RECORDS)

@@ -284,7 +284,7 @@ class GraphWriter:
         self.turned += node.status != outcome.status
         node.status = outcome.status
         title = page.title[:TITLE_CHARS_MAX] if page is not None else None
-        tells = page is not None and (page.text or outcome.status == Status.NOT_STRUCTURED)  # its data explain it
+        tells = page is not None and (entry.has_text or outcome.status == Status.NOT_STRUCTURED)  # its data explain it
         where = (self.state.file_number(entry.file), entry.start) if tells else (None, None)
         self._visited.append((outcome.status, outcome.at, title, *where, node.number))
         self._changed.add(node)

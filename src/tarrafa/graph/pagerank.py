@@ -17,15 +17,22 @@ values are used at once (Gauss-Seidel), which halves the number of sweeps. Nodes
 links mostly lead to later ones, so a sweep propagates changes far.
 """
 
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tarrafa.graph.pagerank_kernels import KERNELS
+from tarrafa.runtime.compiled_kernels import CompiledFunction, CompiledKernels, KernelsUnavailable
+
 DAMPING = 0.85
 TOLERANCE = 1e-9  # of the sum of all values, from one sweep to the next: the error of a single value is below 1e-5
 SWEEPS_MAX = 200
-COMPILED_LINKS_MIN = 1_000_000  # links; smaller graphs use numpy, which is done before numba is loaded
+COMPILED_LINKS_MIN = 1_000_000  # links; smaller graphs use numpy, which is done before the kernels are compiled
+
+kernels = CompiledKernels("tarrafa.graph.pagerank_kernels", KERNELS)
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int32]
@@ -74,8 +81,11 @@ def pagerank(
     gives *= _first_values(links, blocks, start, damping)
     if compiled is None:
         compiled = len(links.sources) >= COMPILED_LINKS_MIN
-    solve = _sweep_compiled if compiled else _sweep_numpy
-    values, sweeps, change = solve(links, share, gives, tolerance, sweeps_max)
+    functions = _required_kernels() if compiled else None
+    if functions is not None:
+        values, sweeps, change = _sweep_compiled(functions, links, share, gives, tolerance, sweeps_max)
+    else:
+        values, sweeps, change = _sweep_numpy(links, share, gives, tolerance, sweeps_max)
     sizes = np.bincount(blocks)
     sums = np.bincount(blocks, weights=values)
     scales = np.divide(sizes, sums, out=np.ones_like(sums), where=sums > 0)
@@ -119,11 +129,26 @@ def _received(links: LinkMatrix, gives: FloatArray) -> FloatArray:
     return 1.0 + sums[links.pointers[1:]] - sums[links.pointers[:-1]]
 
 
-def _sweep_compiled(
-    links: LinkMatrix, share: FloatArray, gives: FloatArray, tolerance: float, sweeps_max: int
-) -> tuple[FloatArray, int, float]:
-    from tarrafa.graph.pagerank_kernels import receive, sweep
+def _required_kernels() -> Mapping[str, CompiledFunction] | None:
+    """The kernels, compiled in the foreground if need be: ranking has a process of its own. None: not possible here."""
+    with suppress(KernelsUnavailable):
+        kernels.require()
+    return kernels.get()
 
-    linking = np.flatnonzero(links.links_of).astype(np.int32)
-    sweeps, change = sweep(links.pointers, links.sources, share, linking, gives, tolerance, sweeps_max)
-    return receive(links.pointers, links.sources, gives), sweeps, change
+
+def _sweep_compiled(
+    functions: Mapping[str, CompiledFunction],
+    links: LinkMatrix,
+    share: FloatArray,
+    gives: FloatArray,
+    tolerance: float,
+    sweeps_max: int,
+) -> tuple[FloatArray, int, float]:
+    linking, change, values = np.flatnonzero(links.links_of).astype(np.int32), np.zeros(1), np.ones(links.nodes)
+    # The kernels take addresses: arrays of these types, without gaps.
+    graph = np.ascontiguousarray(links.pointers, np.int64), np.ascontiguousarray(links.sources, np.int32)
+    pointers, sources = (array.ctypes.data for array in graph)
+    nodes = linking.ctypes.data, len(linking), share.ctypes.data, gives.ctypes.data
+    sweeps = functions["sweep"](pointers, sources, *nodes, tolerance, sweeps_max, change.ctypes.data)
+    functions["receive"](pointers, sources, gives.ctypes.data, values.ctypes.data, len(values))
+    return values, sweeps, float(change[0])

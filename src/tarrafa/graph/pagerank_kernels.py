@@ -1,34 +1,36 @@
-"""Compiled inner loops (numba) of PageRank.
+"""Kernels of PageRank, compiled by numba: update values until they converge, and compute the final ones.
 
-Separate from `pagerank`, because numba takes a second to load and its cache on the disk depends on one file only. This
-module imports no other module of Tarrafa.
+numba compiles these functions as they are. The caller gives arrays of one entry for each node, or for each node and one
+more (`pointers`), and sources and linking nodes that are numbers of nodes.
 """
 
-import numpy as np
-from numba import njit
-from numpy.typing import NDArray
+from tarrafa.runtime.compiled_kernels import Kernel
 
-compiled = njit(cache=True, nogil=True)
+KERNELS = {
+    "sweep": Kernel("sweep", "int64* int32* int32* int64 float64* float64* float64 int64 float64*"),
+    "receive": Kernel("receive", "int64* int32* float64* float64* int64"),
+}
 
 
-@compiled
 def sweep(
-    pointers: NDArray[np.int64],
-    sources: NDArray[np.int32],
-    share: NDArray[np.float64],
-    linking: NDArray[np.int32],
-    gives: NDArray[np.float64],
+    pointers: list[int],
+    sources: list[int],
+    linking: list[int],
+    linking_nodes: int,
+    share: list[float],
+    gives: list[float],
     tolerance: float,
     sweeps_max: int,
-) -> tuple[int, float]:
-    """Update the values of the linking nodes until they converge; the number of sweeps, and the change in the last one.
-
-    One thread, in the order of the nodes: the result is the same every time.
+    changes: list[float],
+) -> int:
+    """Update the values of the linking nodes until they converge; the number of sweeps. changes[0] receives the change
+    in the last one. One thread, in the order of the nodes: the result is the same every time.
     """
-    sweeps, change = 0, 0.0
+    sweeps = 0
     while sweeps < sweeps_max:
         change, total = 0.0, 0.0
-        for node in linking:
+        for number in range(linking_nodes):
+            node = linking[number]
             value = 1.0
             for place in range(pointers[node], pointers[node + 1]):
                 value += gives[sources[place]]
@@ -37,16 +39,15 @@ def sweep(
             total += new
             gives[node] = new
         sweeps += 1
+        changes[0] = change
         if change <= tolerance * total:
             break
-    return sweeps, change
+    return sweeps
 
 
-@compiled
-def receive(pointers: NDArray[np.int64], sources: NDArray[np.int32], gives: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The final value of each node."""
-    values = np.ones(len(gives))
-    for node in range(len(gives)):
+def receive(pointers: list[int], sources: list[int], gives: list[float], values: list[float], nodes: int) -> int:
+    """Add to each node's value what it receives."""
+    for node in range(nodes):
         for place in range(pointers[node], pointers[node + 1]):
             values[node] += gives[sources[place]]
-    return values
+    return nodes

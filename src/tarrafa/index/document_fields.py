@@ -21,15 +21,8 @@ from xxhash import xxh3_64_intdigest
 
 from tarrafa.index import schema
 from tarrafa.index.index_state import PageFate
-from tarrafa.index.text_analysis import (
-    analyze,
-    compose,
-    fold,
-    neighbour_pairs,
-    primary_language,
-    vocabulary_entries,
-    words,
-)
+from tarrafa.index.page_terms import PageTerms, page_terms, page_vocabulary
+from tarrafa.index.text_analysis import compose, fold, primary_language, words
 from tarrafa.model import DeclaredEntity, Outcome, Page, Status, UrlId, VisitRecord, is_inconclusive
 from tarrafa.parse.rdf.entity import collect_entities, searchable_kinds, summarize_entities
 from tarrafa.parse.rdf.nquads import parse_nquads
@@ -158,11 +151,11 @@ def fill_document(
     ):
         found.add_integer(field, number)
     found.add_float(schema.STATIC, 2 ** link_factor(standing.rank) - 2)
-    title = analyze(page.title, page.language, TITLE_WORDS_MAX)
-    _add_fingerprints(found, page, title)
+    title = page_terms(page.title, page.language, TITLE_WORDS_MAX)
+    _add_fingerprints(found, page, title.terms)
     _add_terms(found, page, title, standing.anchors)
     found.add_text(schema.URL, url_words(record.url))
-    found.add_text(schema.WORDS, vocabulary_entries(f"{page.title} {page.text}", TEXT_WORDS_MAX))
+    found.add_text(schema.WORDS, page_vocabulary(page.title, page.text, page.language, TEXT_WORDS_MAX))
     found.add_bytes(
         schema.SHOWN, msgspec.msgpack.encode(_shown(record, page, language, updated, summarize_entities(stated)))
     )
@@ -249,27 +242,26 @@ def signed_64(bits: int) -> int:
     return bits - (1 << 64) if bits >> 63 else bits
 
 
-def _add_terms(found: tantivy.Document | DocumentValues, page: Page, title: str, anchors: Sequence[str]) -> None:
+def _add_terms(found: tantivy.Document | DocumentValues, page: Page, title: PageTerms, anchors: Sequence[str]) -> None:
     """Add each text as a value of its own, repeated for its weight: tantivy leaves a gap between two values, so that a
     phrase never matches across them and still matches inside each.
     """
     language = page.language
-    if title:
-        found.add_text(schema.TITLE, title)
-    weighted: Iterable[tuple[str, int]] = (
+    if title.terms:
+        found.add_text(schema.TITLE, title.terms)
+    weighted: Iterable[tuple[PageTerms, int]] = (
         (title, TITLE_TIMES),
-        *((analyze(text, language, HEADING_WORDS_MAX), HEADINGS_TIMES) for text in page.headings[:HEADINGS_MAX]),
-        *((analyze(text, language, ANCHOR_WORDS_MAX), ANCHORS_TIMES) for text in anchors[:ANCHORS_MAX]),
-        (analyze(page.text, language, TEXT_WORDS_MAX), 1),
+        *((page_terms(text, language, HEADING_WORDS_MAX), HEADINGS_TIMES) for text in page.headings[:HEADINGS_MAX]),
+        *((page_terms(text, language, ANCHOR_WORDS_MAX), ANCHORS_TIMES) for text in anchors[:ANCHORS_MAX]),
+        (page_terms(page.text, language, TEXT_WORDS_MAX), 1),
     )
     length = 0
-    for text, times in weighted:
-        paired = neighbour_pairs(text)
-        for _ in range(times if text else 0):
-            found.add_text(schema.ALL, text)
-            if paired:
-                found.add_text(schema.PAIRS, paired)
-        length += times * len(text.split())
+    for (terms, pairs, count), times in weighted:
+        for _ in range(times if count else 0):
+            found.add_text(schema.ALL, terms)
+            if pairs:
+                found.add_text(schema.PAIRS, pairs)
+        length += times * count
     found.add_integer(schema.LENGTH, length)
 
 

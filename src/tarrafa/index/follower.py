@@ -248,7 +248,7 @@ class IndexFollower:
     def _write(self, entry: ArchiveEntry, fate: PageFate, prepared: PreparedDocument | None) -> None:
         """Replace the document of a page, or delete it."""
         record, identity = entry.record, url_id(entry.record.url)
-        is_cut = prepared is not None and record.page is not None and record.page.cut_statements
+        page = record.page if prepared is not None else None
         standing = (None, None) if prepared is None else prepared.standing
         self._has_changes = True
         with schema.tantivy_errors(self._path):
@@ -257,7 +257,8 @@ class IndexFollower:
                 self._writer.add_document(prepared.document)
         with self._visits.errors:
             self.projection.state.begin()
-            values = (*standing, int(fate), int(is_cut))
+            cut = (int(page.cut_statements), int(page.cut_text)) if page is not None else (0, 0)
+            values = (*standing, int(fate), *cut)
             self.projection.visits.record(entry, identity, values, is_there=prepared is not None)
 
 

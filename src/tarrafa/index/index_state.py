@@ -25,29 +25,31 @@ from tarrafa.runtime.heartbeat import Count
 from tarrafa.runtime.sqlite import SqliteFile, rows
 from tarrafa.takedown import TakedownSet
 
-FORMAT = 4
+FORMAT = 5
 CACHE_KIB = 16 << 10
 DROPPED_AT_ONCE = 10_000  # visits of a deleted collection
 
-OWN_COLUMNS = "in_links INTEGER, rank REAL, fate INTEGER NOT NULL, cut INTEGER NOT NULL"
+OWN_COLUMNS = "in_links INTEGER, rank REAL, fate INTEGER NOT NULL, cut INTEGER NOT NULL, cut_text INTEGER NOT NULL"
 TOTALS_SCHEMA = """
 CREATE TABLE settled (links TEXT NOT NULL); -- that every page was looked at with: see `AnchorRefresher`
-CREATE TABLE totals (                       -- pages of each collection by fate; `cut`: of those indexed
+CREATE TABLE totals (                       -- pages of each collection by fate; `cut`, `cut_text`: of those indexed
     collection TEXT PRIMARY KEY, indexed INTEGER NOT NULL, noindex INTEGER NOT NULL, taken_down INTEGER NOT NULL,
-    cut INTEGER NOT NULL
+    cut INTEGER NOT NULL, cut_text INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE urls (indexed INTEGER NOT NULL); -- a URL counts once, in however many collections it is
 INSERT INTO urls VALUES (0);
 CREATE TRIGGER page_added AFTER INSERT ON visits WHEN NEW.fate > 0 BEGIN
-    INSERT INTO totals VALUES (NEW.collection, 0, 0, 0, 0) ON CONFLICT DO NOTHING;
+    INSERT INTO totals VALUES (NEW.collection, 0, 0, 0, 0, 0) ON CONFLICT DO NOTHING;
     UPDATE totals SET indexed = indexed + (NEW.fate = 1), noindex = noindex + (NEW.fate = 2),
-        taken_down = taken_down + (NEW.fate = 3), cut = cut + NEW.cut WHERE collection = NEW.collection;
+        taken_down = taken_down + (NEW.fate = 3), cut = cut + NEW.cut, cut_text = cut_text + NEW.cut_text
+        WHERE collection = NEW.collection;
     UPDATE urls SET indexed = indexed + 1 WHERE NEW.fate = 1
         AND NOT EXISTS (SELECT 1 FROM visits WHERE id = NEW.id AND collection <> NEW.collection AND fate = 1);
 END;
 CREATE TRIGGER page_removed AFTER DELETE ON visits WHEN OLD.fate > 0 BEGIN
     UPDATE totals SET indexed = indexed - (OLD.fate = 1), noindex = noindex - (OLD.fate = 2),
-        taken_down = taken_down - (OLD.fate = 3), cut = cut - OLD.cut WHERE collection = OLD.collection;
+        taken_down = taken_down - (OLD.fate = 3), cut = cut - OLD.cut, cut_text = cut_text - OLD.cut_text
+        WHERE collection = OLD.collection;
     UPDATE urls SET indexed = indexed - 1 WHERE OLD.fate = 1
         AND NOT EXISTS (SELECT 1 FROM visits WHERE id = OLD.id AND fate = 1);
 END;
@@ -66,7 +68,7 @@ class PageFate(IntEnum):
 
 class PagesByFate(msgspec.Struct, frozen=True):
     """How many pages that a collection keeps are in the index, and how many are not, and why. `cut`: indexed pages with
-    more structured data than is kept of one page.
+    more structured data than is kept of one page; `cut_text`: with more text.
     """
 
     collection: str
@@ -74,6 +76,7 @@ class PagesByFate(msgspec.Struct, frozen=True):
     noindex: Count = 0
     taken_down: Count = 0
     cut: Count = 0
+    cut_text: Count = 0
 
 
 class IndexedStanding(NamedTuple):
@@ -150,7 +153,7 @@ class IndexedVisits:
                 (key, int(before), collection),
             )
             self.state.connection.executemany(
-                "INSERT INTO visits VALUES (?, ?, ?, NULL, NULL, NULL, NULL, ?, 0)",
+                "INSERT INTO visits VALUES (?, ?, ?, NULL, NULL, NULL, NULL, ?, 0, 0)",
                 [(*row, int(after)) for row in found],
             )
 

@@ -9,10 +9,12 @@ import msgspec
 from tarrafa.i18n import Message, joined, messages
 from tarrafa.index.follower import IndexStatus
 from tarrafa.parse.rdf.nquads import STATEMENTS_LENGTH_MAX, STATEMENTS_MAX
+from tarrafa.parse.text_layout import TEXT_LENGTH_MAX
 
 
 class KeptPages(msgspec.Struct, frozen=True):
-    """The pages of a collection. `cut`: searchable ones with more structured data than is kept of one page."""
+    """The pages of a collection. `cut`: searchable ones with more structured data than is kept of one page;
+    `cut_text`: with more text."""
 
     collection: str
     kept: int
@@ -23,6 +25,7 @@ class KeptPages(msgspec.Struct, frozen=True):
     elsewhere: int = 0  # in the archives of other machines
     unkept: int = 0  # still in the index: the change is not there yet, or its host was forgotten
     cut: int = 0
+    cut_text: int = 0
 
     def why_not_searchable(self) -> Message | str:
         """The reasons, with their counts; empty: every page can be searched."""
@@ -36,10 +39,8 @@ class KeptPages(msgspec.Struct, frozen=True):
         return joined([reason for reason in reasons if reason.values["count"]], ", ")
 
     def cut_notice(self) -> Message | str:
-        """Names the pages whose structured data are not whole; empty: there are none."""
-        if not self.cut:
-            return ""
-        return messages(
+        """Counts the pages whose structured data or text are not whole; empty: there are none."""
+        data = messages(
             "{count} page has more structured data than is kept of one page ({statements} statements, {characters}"
             " characters)",
             "{count} pages have more structured data than is kept of one page ({statements} statements, {characters}"
@@ -48,6 +49,13 @@ class KeptPages(msgspec.Struct, frozen=True):
             statements=STATEMENTS_MAX,
             characters=STATEMENTS_LENGTH_MAX,
         )
+        text = messages(
+            "{count} page has more text than is kept of one page ({characters} characters)",
+            "{count} pages have more text than is kept of one page ({characters} characters)",
+            self.cut_text,
+            characters=TEXT_LENGTH_MAX,
+        )
+        return joined([notice for notice in (data, text) if notice.values["count"]])
 
 
 def count_kept_pages(collection: str, kept: int, index: IndexStatus, elsewhere: int | None = None) -> KeptPages:
@@ -61,5 +69,5 @@ def count_kept_pages(collection: str, kept: int, index: IndexStatus, elsewhere: 
     elsewhere = max(0, min(elsewhere, missing))
     return KeptPages(
         collection, kept, found.indexed, found.noindex, found.taken_down, max(0, missing - elsewhere), elsewhere,
-        max(0, -missing), found.cut,
+        max(0, -missing), found.cut, found.cut_text,
     )  # fmt: skip

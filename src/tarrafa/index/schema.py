@@ -6,14 +6,14 @@ nothing. An index of another layout is recognised by the schema in its own `meta
 of records or queries.
 
 `all` holds all searchable text, the title eight times, headings and anchors three times: term frequency is the weight.
-`pairs` holds the same, each two adjacent terms as one term: a phrase of two words is one look-up there, where the
-positions of two frequent words would take a hundred times as long, and `all` need not store positions. `title` adds a
-small score and serves `intitle:`. `words` holds each different word once, as it is written, behind its folded form
-where that is another (`funcao|função`): the vocabulary of the index, found by prefix, whatever the accents, and as new
-as the pages. `static` is the link factor, scaled so that tantivy's log2(2 + static) is the factor. Terms are made in
-Python and handed over joined by spaces: tantivy takes no analysis in Python, and its pre-tokenized strings cost three
-times as much (468 against 149 us for 450 terms). tantivy-py indexes every text field, so fields that are only displayed
-are stored as bytes.
+`pairs` holds each two adjacent frequent terms as one term (`frequent_words`): a phrase of two frequent words is one
+look-up there, where their positions would take twenty times as long. `title` adds a small score and serves `intitle:`.
+`words` holds each different word once, as it is written, behind its folded form where that is another
+(`funcao|função`): the vocabulary of the index, found by prefix, whatever the accents, and as new as the pages. `static`
+is the link factor, scaled so that tantivy's log2(2 + static) is the factor. Terms are made in Python and handed over
+joined by spaces: tantivy takes no analysis in Python, and its pre-tokenized strings cost three times as much (468
+against 149 us for 450 terms). tantivy-py indexes every text field, so fields that are only displayed are stored as
+bytes.
 """
 
 import ctypes
@@ -28,6 +28,7 @@ import tantivy
 
 from tarrafa.errors import DataError, DiskFull
 from tarrafa.i18n import message
+from tarrafa.index import frequent_words
 from tarrafa.model import DeclaredEntity
 from tarrafa.runtime.data_dir import DataDirectory
 
@@ -37,7 +38,7 @@ REMOVED_NAME = "gone"
 KEY = "key"  # collection and URL id: identifies a document
 COLLECTION = "collection"
 ALL = "all"
-PAIRS = "pairs"
+PAIRS = f"pairs_{frequent_words.FORMAT}"  # another list of frequent words is another layout
 TITLE = "title"
 SITE = "site"  # the host's name and every domain above it
 HOST = "host"
@@ -76,8 +77,8 @@ def _build() -> tantivy.Schema:
     builder = tantivy.SchemaBuilder()
     for name in (KEY, COLLECTION, SITE, HOST, LANGUAGE, TYPE, KIND):
         builder.add_text_field(name, tokenizer_name="raw", index_option="basic")
-    for name, kept in ((ALL, "freq"), (PAIRS, "position"), (TITLE, "position"), (URL, "position")):
-        builder.add_text_field(name, tokenizer_name=TOKENIZER, index_option=kept)
+    for name in (ALL, PAIRS, TITLE, URL):
+        builder.add_text_field(name, tokenizer_name=TOKENIZER, index_option="position")
     builder.add_text_field(WORDS, tokenizer_name=TOKENIZER, index_option="basic")
     for name in (ID_HIGH, CONTENT):
         builder.add_integer_field(name, indexed=True, fast=True)

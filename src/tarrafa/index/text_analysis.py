@@ -1,4 +1,4 @@
-"""Text analysis of pages and queries: words, accent folding, stemming and word pairs.
+"""Text analysis of pages and queries: words, accent folding and stemming.
 
 Promises: pure and deterministic; accents and case never matter; singular and plural have the same term in Portuguese
 and English; other languages are folded only. A page is analysed in its own language. The language of a query's words is
@@ -11,9 +11,8 @@ are cut at every character that is not a letter, in pages and queries alike.
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import lru_cache
-from itertools import pairwise
 
 import Stemmer
 
@@ -92,8 +91,12 @@ class _AnalysisCache(dict[str, str]):
         super().__init__()
         self._analyse, self.sign = analyse, sign
 
+    def analyse(self, token: str) -> str:
+        """The terms of a token, not remembered."""
+        return " ".join(term + self.sign for term in map(self._analyse, words(token)) if term)
+
     def __missing__(self, token: str) -> str:
-        terms = " ".join(term + self.sign for term in map(self._analyse, words(token)) if term)
+        terms = self.analyse(token)
         if len(token) <= TOKEN_CHARS_REMEMBERED_MAX:
             if len(self) >= TOKENS_REMEMBERED_MAX:
                 self.clear()
@@ -139,6 +142,11 @@ def vocabulary_entries(text: str, tokens_max: int | None = None) -> str:
     return " ".join(found)
 
 
+def token_entries(token: str) -> str:
+    """The vocabulary entries of the text between two spaces, not remembered."""
+    return _ENTRIES.analyse(token)
+
+
 def written_form(entry: str) -> str:
     """The word of a vocabulary entry, as written."""
     return entry.rpartition(WORD_BOUND)[2]
@@ -154,9 +162,19 @@ def analyzer_for(language: str) -> Callable[[str], str]:
     return _analysis(language).__getitem__
 
 
+def analyze_token(token: str, language: str) -> str:
+    """The terms of the text between two spaces, not remembered."""
+    return _analysis(language).analyse(token)
+
+
+def language_of_analysis(language: str) -> str:
+    """The language as which a text is analysed: `pt`, `en`, or empty for all others."""
+    primary = language if language in _TERMS else primary_language(language)
+    return primary if primary in _TERMS else ""
+
+
 def _analysis(language: str) -> _AnalysisCache:
-    known = _TERMS.get(language)
-    return known if known is not None else _TERMS.get(primary_language(language), _TERMS[""])
+    return _TERMS[language_of_analysis(language)]
 
 
 def words(text: str) -> list[str]:
@@ -172,20 +190,6 @@ def word_spans(text: str) -> list[tuple[int, int]]:
 def analyze(text: str, language: str, tokens_max: int | None = None) -> str:
     """The text's terms in order, joined by spaces."""
     return " ".join(map(analyzer_for(language), text.split()[:tokens_max]))
-
-
-PAIR_BOUND = "_"  # between two adjacent terms; no term contains it
-
-
-def neighbour_pairs(terms: str) -> str:
-    """Each two adjacent terms as one: `rede_de de_pesca`."""
-    return " ".join(map(PAIR_BOUND.join, pairwise(terms.split())))
-
-
-def covering_pairs(terms: Sequence[str]) -> list[tuple[int, str]]:
-    """The fewest pairs that cover these two or more adjacent terms, each with its position."""
-    last = len(terms) - 2
-    return [(place, PAIR_BOUND.join(terms[place : place + 2])) for place in (*range(0, last, 2), last)]
 
 
 @lru_cache(10_000)

@@ -6,15 +6,25 @@ Knows nothing of HTML or URLs.
 """
 
 import re
+import sys
 import unicodedata
-from typing import Final
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from xxhash import xxh3_128_hexdigest
+from xxhash import xxh3_64_intdigest, xxh3_128_hexdigest
+
+from tarrafa.parse.text_kernels import ENTRY_BYTES_MAX, FOLDED_BYTES_MAX, RESULTS, UNKNOWN
+from tarrafa.parse.text_layout import code_point_array, code_points, kernels
+from tarrafa.runtime.compiled_kernels import CompiledFunction
 
 FOLDED_LENGTH_MAX = 1 << 20  # characters; a longer text is compared by its beginning
 SIMHASH_BYTES_MAX = 1 << 16  # of folded text: some ten thousand words
+LONG_BYTES_MAX = 1 << 17  # of all characters that become more than seven bytes, such as most of Hangul
+
+_DIGITS_AND_SPACE = b"0123456789 "
 
 _not_word = re.compile(r"[^\w\s]|_")
 _white = re.compile(r"\s")
@@ -22,6 +32,86 @@ _mark = re.compile("[\u0300-\u036f\u0483-\u0487\u0591-\u05c2\u064b-\u065f\u1ab0-
 # Common characters of Latin texts beyond latin-1: dashes, curly quotes, ellipses, bullets, the euro sign. No white
 # space.
 _typography = re.compile("[\u200b-\u2027\u2030-\u205e\u2060-\u2064\u20ac]+")
+
+
+class Fingerprints(NamedTuple):
+    """`wording`: the hash of a text's letters, digits aside; pages of a calendar have the same."""
+
+    content_id: str
+    simhash: int
+    wording: int
+
+
+def compute_fingerprints(text: str) -> Fingerprints:
+    """The fingerprints of a text, by compiled kernels if there are any."""
+    compiled = kernels.get()
+    folded = _fold_compiled(text, compiled) if compiled else None
+    if compiled is None or folded is None:
+        return _fingerprints_of(fold(text))
+    size, results = len(folded), np.zeros(RESULTS, np.uint64)
+    letters = np.empty(2 * size + 1, np.uint8)  # and behind them the same without digits
+    at = letters.ctypes.data
+    count = compiled["count_votes"](
+        folded.ctypes.data, size, SIMHASH_BYTES_MAX - 2, _POWERS.ctypes.data, at, at + size, results.ctypes.data
+    )
+    content = xxh3_128_hexdigest(letters.data[:count]) if count else ""
+    return Fingerprints(content, int(results[0]), xxh3_64_intdigest(letters.data[size : size + int(results[1])]))
+
+
+def _fingerprints_of(folded: bytes) -> Fingerprints:
+    """The definition, and the Python way."""
+    return Fingerprints(
+        content_id(folded), simhash(folded), xxh3_64_intdigest(folded.translate(None, _DIGITS_AND_SPACE))
+    )
+
+
+class _FoldTable:
+    """`_fold_any` for single characters, for the kernel: a text is folded as its characters are. Entries are made when
+    a text needs them; what is not needed takes no memory.
+    """
+
+    def __init__(self) -> None:
+        self.entries = np.zeros(sys.maxunicode + 1, np.uint64)
+        self.long = np.zeros(LONG_BYTES_MAX, np.uint8)
+        self.addresses = self.entries.ctypes.data, self.long.ctypes.data
+        self._long_at = 0
+
+    def add(self, characters: Iterable[int]) -> None:
+        for number in characters:
+            word = _fold_any(chr(number))
+            assert len(word) <= FOLDED_BYTES_MAX
+            content = int.from_bytes(word, "little") if len(word) <= ENTRY_BYTES_MAX else self._add_long(word)
+            self.entries[number] = content << 8 | len(word) + 1
+
+    def _add_long(self, word: bytes) -> int:
+        place, self._long_at = self._long_at, self._long_at + len(word)
+        self.long[place : self._long_at] = np.frombuffer(word, np.uint8)
+        return place
+
+
+@cache
+def _fold_table() -> _FoldTable:
+    table = _FoldTable()
+    table.add(range(0x180))
+    return table
+
+
+def _fold_compiled(text: str, compiled: Mapping[str, CompiledFunction]) -> npt.NDArray[np.uint8] | None:
+    """The folded text; None if it is not for the kernel."""
+    points = code_points(text[:FOLDED_LENGTH_MAX])
+    if points is None:
+        return None
+    table, fold_points, length = _fold_table(), compiled[f"fold_{points.bits}"], len(points.content) * 8 // points.bits
+    folded = np.empty(2 * length + FOLDED_BYTES_MAX, np.uint8)
+    while True:
+        count = fold_points(points.content, length, *table.addresses, folded.ctypes.data, len(folded))
+        if count >= 0:
+            return folded[:count]
+        if count == UNKNOWN:
+            present = np.unique(code_point_array(points))
+            table.add(present[table.entries[present] == 0].tolist())
+        else:
+            folded = np.empty(FOLDED_BYTES_MAX * (length + 1), np.uint8)
 
 
 def fold(text: str) -> bytes:

@@ -64,8 +64,8 @@ class LinkExtractor:
         url = self._join(href)
         return url if url is None or self._fold is None else self._fold(url)
 
-    def add_anchors(self, elements: Iterable[Element]) -> None:
-        """Add a and area elements."""
+    def add_anchors(self, elements: Iterable[Element], *, may_nest: bool = True) -> None:
+        """Add a and area elements. `may_nest`: an `a` may contain another one."""
         found, page = self._found, self._page
         simple = not self._legacy_charset and self._fold is None
         resolve: Callable[[str], str | None] = self._join if simple else self.resolve
@@ -76,14 +76,16 @@ class LinkExtractor:
             url = resolve(href)
             if url is None or url == page:
                 continue
+            known = found.get(url)
+            if known is not None and known.anchor and not known.rel:
+                continue  # another link adds nothing
             rel = element.attr("rel")
             rel = rel_tokens(rel) if rel else ""
-            known = found.get(url)
             if known is None:
                 if len(found) < LINKS_MAX:
-                    found[url] = Link(url, anchor_text(element), rel)
+                    found[url] = Link(url, anchor_text(element, may_nest=may_nest), rel)
             elif not known.anchor or known.rel != rel:
-                found[url] = _merge_links(known, anchor_text(element), rel)
+                found[url] = _merge_links(known, anchor_text(element, may_nest=may_nest), rel)
 
     def add_link_element(self, href: str, rel: str, type_: str) -> str | None:
         """Add a link element if it leads to a page for people. Returns the target."""
@@ -103,13 +105,13 @@ def _merge_links(known: Link, anchor: str, rel: str) -> Link:
     return Link(known.url, known.anchor or anchor, " ".join(token for token in known.rel.split() if token in rels))
 
 
-def anchor_text(element: Element) -> str:
+def anchor_text(element: Element, *, may_nest: bool = True) -> str:
     """The text of a link, or the alternative text of its image.
 
     An `a` that contains another `a` (broken tables do that) has no text of its own: with thousands of them nested, the
     same text would be read over and over.
     """
-    if element.find("a") is not None:
+    if may_nest and element.find("a") is not None:
         return ""
     text = element.to_text() or element.attr("alt") or element.attr("title") or ""
     if not text and (image := element.find("img")) is not None:

@@ -25,12 +25,12 @@ from tarrafa.parse.documents.document import (
 )
 from tarrafa.parse.link_extractor import LinkExtractor
 from tarrafa.parse.structured.extraction import extract_from_tree
+from tarrafa.parse.text_layout import TEXT_LENGTH_MAX, normalize_lines
 from tarrafa.parse.url import UrlIdentity, base_url_of, canonical, host_name
 
 PARSER = "tarrafa-parse/3"  # stored in every record: raise it when the same bytes give a different page
 
 BODY_BYTES_MAX = 16 << 20  # bytes beyond it are not read
-TEXT_LENGTH_MAX = 500_000
 TITLE_LENGTH_MAX = 512
 HEADINGS_MAX = 64
 HEADING_LENGTH_MAX = 256
@@ -54,7 +54,6 @@ _TEXTLESS_ELEMENTS = ("noscript", "iframe", "svg", "select", "textarea", "datali
 _LAYOUT = PlainText(layout="strict", bullet="", table_cell_separator=" ")
 
 _looks_like_html = re.compile(rb"\s*(?:<!--|<\?xml|<!doctype\s+html|<[a-z][a-z0-9]*[\s/>])", re.IGNORECASE).match
-_spaces = re.compile(r"[^\S\n]+")
 # HTML standard, "shared declarative refresh steps". (turbohtml's own meta_refresh raises on an invalid URL.)
 _refresh = re.compile(
     r"""\s*([0-9]++|(?=\.))[0-9.]*+(?:\s*[;,]|\s)\s*(?:url\s*=\s*)?(?:"([^"]*)|'([^']*)|(.*))""",
@@ -144,7 +143,8 @@ def _parse_html(
     refresh = (links.resolve(facts.refresh) or "") if facts.refresh else ""
     if refresh:
         links.add(refresh, "", "")
-    links.add_anchors(document.iter_elements(_ANCHORS))
+    anchors = document.iter_elements(_ANCHORS) if document.find("area") is not None else document.find_all("a")
+    links.add_anchors(anchors, may_nest=document.select_one("a a") is not None)
     alternates: dict[tuple[str, str], None] = {}
     for href, rel, type_, hreflang in facts.links:
         target = links.add_link_element(href, rel, type_)
@@ -154,8 +154,8 @@ def _parse_html(
         links.add(src, "", "")
     stated = extract_from_tree(document, markup, own or url, facts.base, content_type, careful=careful)
     _remove_elements(document, _TEXTLESS_ELEMENTS)
-    text = normalize_lines(document.to_text(_LAYOUT))
-    folded = fingerprint.fold(f"{facts.title}\n{text}")
+    text, cut_text = normalize_lines(document.to_text(_LAYOUT))
+    prints = fingerprint.compute_fingerprints(f"{facts.title}\n{text}")
     return Page(
         url=url,
         title=facts.title,
@@ -166,13 +166,15 @@ def _parse_html(
         charset=encoding,
         canonical=(links.resolve(facts.canonical) or "") if facts.canonical else "",
         robots=robots_meta.combine([robots, *facts.robots]),
-        content_id=fingerprint.content_id(folded),
-        simhash=fingerprint.simhash(folded),
+        content_id=prints.content_id,
+        simhash=prints.simhash,
+        wording=prints.wording,
         vocabularies=stated.vocabularies,
         syntaxes=stated.syntaxes,
         statements=stated.statements,
         unread=stated.unread,
         cut_statements=stated.is_cut,
+        cut_text=cut_text,
         refresh=refresh,
         refresh_s=facts.refresh_s if refresh else 0.0,
         alternates=tuple(alternates),
@@ -183,30 +185,32 @@ def _parse_html(
 
 def _parse_plain(body: bytes, url: str, content_type: str, robots: frozenset[str]) -> Page:
     raw, encoding = charset.decode(body, content_type, _top_level(canonical(url) or ""))
-    text = normalize_lines(raw[: 2 * TEXT_LENGTH_MAX].replace("\x00", "").replace("\r", "\n"))
-    folded = fingerprint.fold(text)
+    text, cut_text = normalize_lines(raw[: 2 * TEXT_LENGTH_MAX + 1].replace("\x00", "").replace("\r", "\n"))
+    prints = fingerprint.compute_fingerprints(text)
     return Page(
         url=url,
         title=text.partition("\n")[0][:TITLE_LENGTH_MAX].rstrip(),
         text=text,
         language=language.detect(text),
         charset=encoding,
+        cut_text=cut_text,
         robots=robots_meta.combine([robots]),
-        content_id=fingerprint.content_id(folded),
-        simhash=fingerprint.simhash(folded),
+        content_id=prints.content_id,
+        simhash=prints.simhash,
+        wording=prints.wording,
         parser=PARSER,
     )
 
 
 def _parse_document(kind: str, body: bytes, url: str, robots: frozenset[str], identity: UrlIdentity) -> Page:
-    extracted = read_document(kind, body, 2 * TEXT_LENGTH_MAX)
+    extracted = read_document(kind, body, 2 * TEXT_LENGTH_MAX + 1)
     own = canonical(url) or ""
     links = LinkExtractor(identity.fold(own) if own else url, base_url_of(url), charset.UTF_8, identity)
     for href, anchor in extracted.hrefs.items():
         links.add(href, anchor, "")
-    text = normalize_lines(replace_invalid_characters("\n".join(extracted.lines)))
+    text, cut_text = normalize_lines(replace_invalid_characters("\n".join(extracted.lines)))
     title = extracted.best_title()[:TITLE_LENGTH_MAX].rstrip() or text.partition("\n")[0][:TITLE_LENGTH_MAX].rstrip()
-    folded = fingerprint.fold(f"{title}\n{text}")
+    prints = fingerprint.compute_fingerprints(f"{title}\n{text}")
     return Page(
         url=url,
         title=title,
@@ -214,9 +218,11 @@ def _parse_document(kind: str, body: bytes, url: str, robots: frozenset[str], id
         headings=tuple(extracted.headings),
         links=links.all(),
         language=language.detect(text or title, extracted.language),
+        cut_text=cut_text,
         robots=robots_meta.combine([robots]),
-        content_id=fingerprint.content_id(folded),
-        simhash=fingerprint.simhash(folded),
+        content_id=prints.content_id,
+        simhash=prints.simhash,
+        wording=prints.wording,
         parser=PARSER,
     )
 
@@ -289,7 +295,8 @@ def _refresh_target(content: str) -> tuple[str, float]:
 
 
 def _remove_elements(document: Document, tags: tuple[str, ...]) -> None:
-    for element in list(document.iter_elements(tags)):
+    """Remove elements. `find_all` has an index of the tags; `iter_elements` would visit every element."""
+    for element in [element for tag in tags for element in document.find_all(tag)]:
         element.decompose()
 
 
@@ -299,12 +306,3 @@ def _top_level(url: str) -> str:
 
 def _single_line(text: str, length_max: int) -> str:
     return " ".join(text[: 4 * length_max].split())[:length_max].rstrip()
-
-
-def normalize_lines(text: str) -> str:
-    """One line for each block, no empty lines, one space between words."""
-    text = text[: 2 * TEXT_LENGTH_MAX].replace("\xa0", " ")
-    text = "\n".join(filter(None, map(str.strip, text.split("\n"))))
-    if "  " in text or "\t" in text:
-        text = _spaces.sub(" ", text)
-    return text[:TEXT_LENGTH_MAX].rstrip()

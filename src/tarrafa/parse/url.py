@@ -8,7 +8,7 @@ Knows nothing of collections: a collection passes its two options as a `UrlIdent
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -22,6 +22,9 @@ URL_LENGTH_MAX = 2_048  # characters of a canonical URL, which is ASCII; the sit
 INPUT_LENGTH_MAX = 16_384  # before the fragment; longer ones are not parsed at all
 ORIGINS_CACHED_MAX = 20_000
 BASES_CACHED_MAX = 512
+FOLDERS_REMEMBERED_MAX = 250  # folders whose pages were read last, with the references on those pages
+REFERENCES_REMEMBERED_MAX = 200  # of one folder
+REFERENCE_LENGTH_MAX = 256  # of a remembered one, and of its URL
 LABELS_MAX = 12  # of a domain, from the right: the index keeps this many of a host
 NAME_CHARS_MAX = 253
 
@@ -42,6 +45,10 @@ _odd_escape = re.compile(
     r"%(?:[0-9A-F][a-f]|[a-f][0-9A-Fa-f]|2[DE]|3[0-9]|4[1-9A-F]|5[0-9AF]|6[1-9A-F]|7[0-9AE])"
 ).search
 _stray_percent = re.compile(r"%(?![0-9A-Fa-f]{2})").search
+
+# References whose URL depends on the folder of the page alone: not `?page=2` or `http:page`, which need its path.
+_is_of_folder = re.compile(r"https?://|[A-Za-z0-9/._~-][^:]*\Z").match
+_UNKNOWN = "?"  # never a URL
 
 _typed_domain = re.compile(r"(?:https?://)?([^\s/?#@*:\\]+|\[[0-9a-fA-F:.]+\])/?").fullmatch
 _ip_address = re.compile(r"\[.*\]|\d{1,3}(\.\d{1,3}){3}").fullmatch
@@ -67,12 +74,28 @@ class BaseUrl:
     """A page's base URL, split once for all the links on it."""
 
     href: str
+    document: str | None  # its canonical form; None if it has none
     origin: str  # empty if the fast join is not possible: the base is no http(s) URL
     path: str  # up to the query; empty if it is not plain enough for the fast join
     folder: str  # up to the last slash; empty if not plain enough
+    remembered: dict[str, str | None] = field(compare=False)  # references without fragment; shared within the folder
 
     def join(self, url: str) -> str | None:
-        """The same as `canonical(url, base)`. Most links need no parser: a plain path is appended."""
+        """The same as `canonical(url, base)`. Most links are on other pages of the folder, too, and remembered."""
+        reference, hash_mark, _ = url.partition("#")
+        if hash_mark and reference[-1:] <= " ":  # spaces before `#` are not trailing spaces
+            return _parse_with_ada(url, self.href) if reference else self.document
+        known = self.remembered.get(reference, _UNKNOWN)
+        if known is not _UNKNOWN:
+            return known
+        joined = self._join_new(url)
+        is_short = len(reference) <= REFERENCE_LENGTH_MAX and len(joined or "") <= REFERENCE_LENGTH_MAX
+        if is_short and len(self.remembered) < REFERENCES_REMEMBERED_MAX and _is_of_folder(reference):
+            self.remembered[reference] = joined
+        return joined
+
+    def _join_new(self, url: str) -> str | None:
+        """A link that is not remembered. Most need no parser: a plain path is appended."""
         care = _needs_parser(url)
         if care is None:
             plain = url
@@ -111,12 +134,19 @@ def base_url_of(href: str) -> BaseUrl:
     """The base URL, split; cached for the next link of the same page."""
     normal = canonical(href)
     if normal is None:
-        return BaseUrl(href, "", "", "")
+        return BaseUrl(href, None, "", "", "", {})
     origin = normal[: normal.index("/", 8)]
     path = normal.partition("?")[0]
+    folder = path[: path.rindex("/") + 1]
+    remembered = _references_of(folder) if href == normal else {}  # of another spelling, escapes may differ
     if "/." in path or _needs_parser(path.removeprefix(origin)):
-        return BaseUrl(href, origin, "", "")
-    return BaseUrl(href, origin, path, path[: path.rindex("/") + 1])
+        return BaseUrl(href, normal, origin, "", "", remembered)
+    return BaseUrl(href, normal, origin, path, folder, remembered)
+
+
+@lru_cache(maxsize=FOLDERS_REMEMBERED_MAX)
+def _references_of(folder: str) -> dict[str, str | None]:  # noqa: ARG001 (the key of the cache)
+    return {}
 
 
 def _with_plain_tail(url: str) -> str | None:

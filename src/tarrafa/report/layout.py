@@ -246,6 +246,7 @@ def _links(report: CollectionReport, _: Translator) -> ReportSection:
         (_("Pages not indexed yet"), links.waiting or None),
         (_("Pages in the index that are no longer kept"), links.unkept or None),
         (_("Pages with more structured data than is kept of one page"), links.cut or None),
+        (_("Pages with more text than is kept of one page"), links.cut_text or None),
         (_("URLs answered or refused, and not kept"), links.dropped),
         (_("URLs in the queue"), links.pending),
         (_("URLs given up after failures"), links.failed),
@@ -569,7 +570,7 @@ def _search(report: CollectionReport, _: Translator) -> ReportSection | None:
     table = ReportTable(_("Search times"), columns, rows)
     sentence = _(
         "Questions of the collection's own words, each asked twice in a row, on this machine, when this "
-        "report was made."
+        "report was made. Both times the index is searched: the result cache of the search page is not used."
     )
     return ReportSection("search", _("Search times"), [sentence], [table])
 

@@ -18,7 +18,8 @@ from msgspec.structs import replace
 from tarrafa import __version__, config
 from tarrafa.config import Collection
 from tarrafa.config.sections import PolitenessConfig
-from tarrafa.crawl.worker.http_exchange import user_agent
+from tarrafa.crawl.supervisor.completion import shown_state
+from tarrafa.crawl.worker.fetcher import user_agent
 from tarrafa.errors import ConfigError
 from tarrafa.frontier.address import Address
 from tarrafa.graph.link_statistics import GraphStatistics
@@ -111,7 +112,8 @@ def _count(request: PartRequest, facts: ReportFrontierFacts, parts: dict[str, Re
     several_graphs = sum(one.graph is not None for one in parts.values()) > 1
     responses, (types, types_distinct) = tables.responses(), tables.types()
     return CollectionReport(
-        REPORT_FORMAT, name, facts.now, __version__, run=request.run, state=status.state if status is not None else "",
+        REPORT_FORMAT, name, facts.now, __version__, run=request.run,
+        state=shown_state(status) if status is not None else "",
         reason=str(status.reason) if status is not None else "", order=settings.strategy.order, work=tables.work(),
         links=_links(facts, tables, None if several_graphs else graph, whole.index, request), responses=responses,
         unvisited=[] if request.is_limited else _unvisited(facts), types=types,
@@ -183,7 +185,9 @@ def _links(
     request: PartRequest,
 ) -> UrlCounts:
     kept, status = len(tables.documents), facts.status
-    found = UrlCounts(graph.urls if graph is not None else None, None, tables.accessed(), kept, cut=tables.cut())
+    cut, cut_text = tables.cut()
+    mentioned = graph.urls if graph is not None else None
+    found = UrlCounts(mentioned, None, tables.accessed(), kept, cut=cut, cut_text=cut_text)
     if index is not None:
         found = replace(found, indexed=index.indexed)
     if index is not None and not request.is_limited:  # else the index has more than this report is about

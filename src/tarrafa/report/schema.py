@@ -108,6 +108,7 @@ class UrlCounts(ReportStruct, frozen=True):
     waiting: int | None = None  # the index has not read them yet
     unkept: int | None = None  # in the index, and not among the documents kept
     cut: int = 0  # of those kept: with more structured data than is kept of one page
+    cut_text: int = 0  # of those kept: with more text
 
 
 class ServerDocuments(ReportStruct, frozen=True):

@@ -36,7 +36,17 @@ from tarrafa.report.schema import (
     SoftwareUse,
     Timeline,
 )
-from tarrafa.report.visit_rows import CUT, GRACE, KEPT, REQUESTED, LatestRedirect, Rows, VisitRows, count_names
+from tarrafa.report.visit_rows import (
+    CUT,
+    CUT_TEXT,
+    GRACE,
+    KEPT,
+    REQUESTED,
+    LatestRedirect,
+    Rows,
+    VisitRows,
+    count_names,
+)
 
 PAUSE_S = 600.0  # a longer silence is a pause of the crawl
 PAUSES_LISTED = 10
@@ -98,9 +108,10 @@ class ReportTables:
             [numbers.setdefault(self.site_of(host), len(numbers)) for host in self.visits.hosts], dtype=np.int64
         )
 
-    def cut(self) -> int:
-        """The documents with more structured data than is kept of one page."""
-        return int(((self.documents["flags"] & CUT) > 0).sum())
+    def cut(self) -> tuple[int, int]:
+        """The documents with more structured data, and with more text, than is kept of one page."""
+        flags = self.documents["flags"]
+        return int(((flags & CUT) > 0).sum()), int(((flags & CUT_TEXT) > 0).sum())
 
     def accessed(self) -> int:
         return len(np.unique(self.rows["url"][self.requested]))

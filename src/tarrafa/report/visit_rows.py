@@ -9,18 +9,17 @@ Knows nothing of tables: `tables` makes them.
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import IO, Annotated, Any, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
 import xxhash
-from fastwarc.warc import WarcRecordType
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from tarrafa.archive.warc_reader import durable_lengths, read_records, worker_of
+from tarrafa.archive.warc_reader import durable_lengths, moment, read_records, worker_of
+from tarrafa.archive.warc_record import RESOURCE
 from tarrafa.errors import DataError
 from tarrafa.fetch.robots import parse as parse_robots
 from tarrafa.i18n import message
@@ -37,10 +36,10 @@ HOSTS_MAX = 1 << 31
 RULES_CACHED_MAX = 10_000
 NAME_CHARS_MAX = 100
 SMALL_MAX = (1 << 16) - 1
-RECORD_TYPES = WarcRecordType.metadata | WarcRecordType.resource
 
-# Flags of a row. READ: the links of the page were counted; CUT: not all of its structured data are kept.
-KEPT, REQUESTED, GRACE, READ, CUT = 1, 2, 4, 8, 16
+# Flags of a row. READ: the links of the page were counted; CUT: not all of its structured data are
+# kept; CUT_TEXT: not all of its text.
+KEPT, REQUESTED, GRACE, READ, CUT, CUT_TEXT = 1, 2, 4, 8, 16, 32
 ROW = np.dtype([
     ("url", "u8"), ("at", "f8"), ("visit", "u4"), ("elapsed_s", "f4"), ("bytes", "u4"), ("host", "u4"),
     ("external", "u4"), ("status", "i2"), ("depth", "u2"), ("type", "u2"), ("language", "u2"), ("charset", "u2"),
@@ -110,6 +109,7 @@ class _Page(msgspec.Struct):
     charset: str = ""
     links: tuple[_Link, ...] = ()
     cut_statements: bool = False
+    cut_text: bool = False
 
 
 class _VisitMetadata(msgspec.Struct):
@@ -226,14 +226,14 @@ class VisitReader:
 
     def _read_file(self, path: Path, worker: str, length: int, store: "RowStore", progress: OnBytesRead) -> None:
         read, self._now_run = 0, 1
-        for position, raw, body in read_records(path, 0, length, RECORD_TYPES):
+        for position, head, content in read_records(path, 0, length):
             progress(position - read)
             read = position
             try:
-                if raw.record_type == WarcRecordType.resource:
-                    self._read_note(_decode_note(body), raw.record_date)
+                if head.kind == RESOURCE:
+                    self._read_note(_decode_note(content), moment(path, position, head))
                     continue
-                seen = _decode(body)
+                seen = _decode(content)
             except msgspec.MsgspecError as error:
                 raise DataError(
                     message(
@@ -272,7 +272,7 @@ class VisitReader:
         number = self._number
         flags = KEPT * outcome.kept | REQUESTED * outcome.requested | GRACE * outcome.grace
         if page is not None:
-            flags |= READ | CUT * page.cut_statements
+            flags |= READ | CUT * page.cut_statements | CUT_TEXT * page.cut_text
         return (
             key, outcome.at, seen.visit, outcome.elapsed_s, min(outcome.length, 0xFFFFFFFF), host,
             min(outcome.external, 0xFFFFFFFF), outcome.status, min(seen.depth, SMALL_MAX),
@@ -284,9 +284,8 @@ class VisitReader:
     def _number(self, column: str, name: str) -> int:
         return self._interners[column].number(name[:NAME_CHARS_MAX])
 
-    def _read_note(self, note: _Note, noted: datetime | None) -> None:
+    def _read_note(self, note: _Note, at: float) -> None:
         """A robots.txt belongs to the host, whichever collection fetched it."""
-        at = noted.timestamp() if noted is not None else 0.0
         if isinstance(note, HostNote):
             if note.status:
                 keep_newest(self._found.rules, note.host, self._robots_summary(note)._replace(at=at))

@@ -52,15 +52,16 @@ def child_command(module: str, **arguments: object) -> list[str]:
     return module_command(module, *words)
 
 
-def run_child(main: Callable[..., None]) -> None:
-    """Run the `main` of a child with the arguments that `child_command` wrote.
+def run_child(main: Callable[..., None], death: signal.Signals = signal.SIGKILL) -> None:
+    """Run the `main` of a child with the arguments that `child_command` wrote. `death`: what it gets when its parent
+    dies.
 
     An error that cannot be handled here becomes one line on stderr and exit status 2; a child without its frontier
     ends, to be restarted.
     """
     words = iter(sys.argv[1:])
     given = {name.removeprefix("--"): value for name, value in zip(words, words, strict=True)}
-    die_with_parent(int(given.pop("parent")))
+    die_with_parent(int(given.pop("parent")), death)
     types = get_type_hints(main)
     try:
         main(**{name: _parse_argument(value, types[name]) for name, value in given.items()})

@@ -17,6 +17,7 @@ import struct
 import subprocess
 
 from tarrafa.runtime.child_process import child_command
+from tarrafa.runtime.compiled_kernels import CompiledKernels
 
 STARTS_MAX = 3
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}  # with more, only root can leave the network
@@ -91,6 +92,7 @@ class SandboxSocket:
 
     def __init__(self, descriptor: int) -> None:
         self._socket = socket.socket(fileno=descriptor)
+        CompiledKernels.may_compile = False
         drop_privileges()
 
     def fileno(self) -> int:

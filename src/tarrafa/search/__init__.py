@@ -1,9 +1,8 @@
 """Search: finds, ranks and shows the pages that match a request, over local and remote shards.
 
-`query_parser` parses the query text and `query_builder` builds the tantivy query. `local_shard` searches the index of
-this machine (`partitioned_shard`, if that index has several parts), `remote_shard` the index of another machine;
-`scatter_gather` merges the results of all shards, `duplicates` groups copies into one hit, `site_diversity` limits the
-hits of one site, `snippet` chooses the text that is shown. `spelling`, `autocomplete` and `query_expansion` find words
-that were not typed (`vocabulary`); `curation` applies the rules of the operator. Library, command line and web page all
-call `searcher`.
+`query_parser` parses the query text and `query_builder` builds the tantivy query. `local_shard` searches an index of
+this machine, `remote_shard` that of another machine; `scatter_gather` merges the results of all shards, and of the
+parts of one; `duplicates` groups copies into one hit, `site_diversity` limits the hits of one site, `snippet` chooses
+the text that is shown. `spelling`, `autocomplete` and `query_expansion` find words that were not typed (`vocabulary`);
+`curation` applies the rules of the operator. Library, command line and web page all call `searcher`.
 """

@@ -39,10 +39,12 @@ from tarrafa.search.autocomplete import completions
 from tarrafa.search.curation import Curation, CurationRules
 from tarrafa.search.exclusion_filter import ExclusionFilter, QueryClause, exclude
 from tarrafa.search.query_builder import (
+    BuiltQuery,
     MeanLengths,
     QueryBuilder,
     RecordingTermStatistics,
     TermStatistics,
+    best_urls_query,
     filter_query,
     global_score,
     page_query,
@@ -79,6 +81,7 @@ LINKING_MAX = 10_000  # results of `link:`
 VOCABULARY_WAIT_S = 0.05  # for a vocabulary that is still being read
 RECENT_SHARE = 0.2  # gain of a page of today where new pages are preferred
 RECENT_HALF_S = 90 * 86_400.0  # half-life of that gain
+LATE_PAIR_MATCHES = 100  # matches of a shard that gain from costly pairs of words (`BuiltQuery.late`)
 RENORMALIZED_MATCHES = 30  # matches of a shard that are rescored by the mean length of all shards: 1 ms
 DEFAULT_STANDING = (0, 1.0)  # in-links and rank of a page that the graph does not know
 RESULTS_CHANGED = message("The results have changed in the meantime: please search again.")
@@ -133,7 +136,7 @@ class _CountedRequest(NamedTuple):
     counts: ShardStatistics
     context: _SearchContext
     request: SearchRequest
-    query: TantivyQuery
+    query: BuiltQuery
 
 
 class LocalShard:
@@ -197,7 +200,7 @@ class LocalShard:
         key, snapshot = url_id(url), context.snapshot
         page = TantivyQuery.const_score_query(page_query(key, request.collection), 0.0)
         matches = snapshot.top_matches(
-            TantivyQuery.boolean_query([(Occur.Must, query), (Occur.Must, page)]), URLS_MAX, schema.STATIC
+            TantivyQuery.boolean_query([(Occur.Must, query.matches), (Occur.Must, page)]), URLS_MAX, schema.STATIC
         )
         ids = matches.ids()
         if key not in ids:
@@ -209,6 +212,9 @@ class LocalShard:
         )
         matching = self._query_builder(request, context.rules, snapshot, overall)
         leaves = matching.score_components(_parsed_query(request), request.natural, request.extras)
+        if query.late is not None:
+            best = snapshot.top_matches(query.matches, LATE_PAIR_MATCHES, schema.STATIC).addresses()
+            leaves = [leaf for leaf in leaves if place in best or not leaf.is_late]
         stretch = _means(snapshot, overall).penalty_ratio(length)
         parts = [
             ScorePart(leaf.kind, leaf.what, global_score(snapshot.score_of(leaf.query, place), leaf.most, stretch))
@@ -248,7 +254,7 @@ class LocalShard:
         found = exclude(TantivyQuery.all_query(), context.excluded) if context.excluded else None
         if before.strip():
             query = self._build_query(SearchRequest(before, all_words=True), context.rules, snapshot, snapshot)
-            found = exclude(query, context.excluded)
+            found = exclude(query.matches, context.excluded)
         return completions(snapshot, vocabulary, beginning, found, limit)
 
     def similar_words(self, word: str, limit: int) -> list[tuple[str, int, int]]:
@@ -268,7 +274,7 @@ class LocalShard:
         return feedback_terms([snapshot.stored_document(one.place) for one in candidates], snapshot, limit, often)
 
     def _first(
-        self, context: _SearchContext, query: TantivyQuery, request: SearchRequest, overall: ShardStatistics
+        self, context: _SearchContext, query: BuiltQuery, request: SearchRequest, overall: ShardStatistics
     ) -> list[Candidate]:
         """The best candidates, without exact copies."""
         found: dict[object, Candidate] = {}
@@ -290,21 +296,21 @@ class LocalShard:
         linking = partial(self._linking, collection=request.collection)
         return QueryBuilder(local, overall, linking, rules.synonyms, self._subclasses)
 
-    def _query_in_context(
-        self, request: SearchRequest, overall: ShardStatistics
-    ) -> tuple[_SearchContext, TantivyQuery]:
+    def _query_in_context(self, request: SearchRequest, overall: ShardStatistics) -> tuple[_SearchContext, BuiltQuery]:
         """The tantivy query of a request without excluded pages, and its context; the ones of the statistics phase, if
         no other request was counted since.
         """
         last: _CountedRequest | None = getattr(self._thread, "last", None)
         if last is not None and last.counts is overall and last.request == request:
-            return last.context, exclude(last.query, last.context.excluded)
-        context = self._context()
-        return context, exclude(self._build_query(request, context.rules, context.snapshot, overall), context.excluded)
+            context, query = last.context, last.query
+        else:
+            context = self._context()
+            query = self._build_query(request, context.rules, context.snapshot, overall)
+        return context, BuiltQuery(exclude(query.matches, context.excluded), query.late)
 
     def _build_query(
         self, request: SearchRequest, rules: CurationRules, local: TermStatistics, overall: TermStatistics
-    ) -> TantivyQuery:
+    ) -> BuiltQuery:
         """Build the query; the statistics in `overall` are asked for every term that matters."""
         query = with_filters(_parsed_query(request), request.language, request.after, request.before)
         matching = self._query_builder(request, rules, local, overall)
@@ -322,13 +328,11 @@ class LocalShard:
         if means.are_close or not matches:
             return matches
         first = matches.first(RENORMALIZED_MATCHES)
-        matching, these = self._query_builder(request, context.rules, snapshot, overall), urls_query(first.ids())
+        matching, these = self._query_builder(request, context.rules, snapshot, overall), best_urls_query(first.ids())
         places, stretches = first.addresses(), map(means.penalty_ratio, first.field_values(schema.LENGTH))
         stretched, gained = dict(zip(places, stretches, strict=True)), defaultdict[DocumentAddress, float](float)
         for leaf in matching.score_components(_parsed_query(request), request.natural, request.extras):
-            both = TantivyQuery.boolean_query(
-                [(Occur.Must, leaf.query), (Occur.Must, TantivyQuery.const_score_query(these, 0.0))]
-            )
+            both = TantivyQuery.boolean_query([(Occur.Must, leaf.query), (Occur.Must, these)])
             for place, score in snapshot.scores(both, len(first) + URLS_MAX).items() if leaf.most else ():
                 if place in stretched:
                     gained[place] += global_score(score, leaf.most, stretched[place]) - score
@@ -336,22 +340,34 @@ class LocalShard:
         measured = [score + log2(2 + static) * gained[place] for score, static, place in several]
         return matches.with_scores([*measured, *matches.scores[RENORMALIZED_MATCHES:]])
 
+    def _with_late_pairs(self, matches: IndexMatches, snapshot: IndexSnapshot, late: TantivyQuery) -> IndexMatches:
+        """The matches, the best of them rescored with what they gain from costly pairs of words; best first."""
+        first = matches.first(LATE_PAIR_MATCHES)
+        both = TantivyQuery.boolean_query([(Occur.Must, late), (Occur.Must, best_urls_query(first.ids()))])
+        gains = snapshot.scores(both, len(first) + URLS_MAX)
+        several = zip(first.scores, first.field_values(schema.STATIC), first.addresses(), strict=True)
+        scores = [score + log2(2 + static) * gains.get(place, 0.0) for score, static, place in several]
+        return matches.with_scores([*scores, *matches.scores[LATE_PAIR_MATCHES:]]) if gains else matches
+
     def _ranked(
         self,
         context: _SearchContext,
-        query: TantivyQuery,
+        query: BuiltQuery,
         request: SearchRequest,
         limit: int,
         overall: ShardStatistics,
     ) -> tuple[int, list[Candidate]]:
         """The number of all matches, and the first ones in the order of their scores."""
         order, gain_max = SORT_FIELDS.get(request.sort), _gain_max(request)
-        reading = RERANKED_SHARE * limit if gain_max > 1 else limit
+        late = query.late if order is None else None
+        reading = max(RERANKED_SHARE * limit if gain_max > 1 else limit, LATE_PAIR_MATCHES if late is not None else 0)
         while True:
-            matches = context.snapshot.top_matches(query, reading, weight=schema.STATIC, order=order)
+            matches = context.snapshot.top_matches(query.matches, reading, weight=schema.STATIC, order=order)
             if not matches:
                 return matches.total, []
             last = matches.scores[-1]
+            if late is not None:
+                matches = self._with_late_pairs(matches, context.snapshot, late)
             if order is None:
                 matches = self._renormalized(matches, context, request, overall)
             ids = matches.ids()

@@ -5,8 +5,9 @@ boosted to the rarity that the readings have together, in all shards together. W
 stand above ten thousand Portuguese ones, because *their* spelling of the word is rare. Readings that no page holds are
 left out. Filters never add to a score; where there are only filters, all pages score alike, and links decide. Synonyms
 can only add pages and score. Ranking, as measured (docs/decisions): BM25 of the catch-all field, plus 0.3 of the
-title's, plus 0.3 for each two adjacent words of the query that are adjacent in the page. Knows nothing of hits or
-snippets.
+title's, plus 0.3 for each two adjacent words of the query that are adjacent in the page. Where these two words stand in
+many pages, each of them is no frequent word of its language, and positions would have to be read in all these pages,
+only the best matches of a shard gain from them (`BuiltQuery.late`). Knows nothing of hits or snippets.
 """
 
 from collections.abc import Callable, Iterable
@@ -21,13 +22,17 @@ from tantivy import Query as TantivyQuery
 
 from tarrafa.index import schema
 from tarrafa.index.document_fields import split_url_id, url_words
-from tarrafa.index.text_analysis import covering_pairs, fold, readings, words
+from tarrafa.index.frequent_words import are_frequent, frequent_pairs
+from tarrafa.index.text_analysis import fold, readings, words
 from tarrafa.model import UrlId
 from tarrafa.search.query_parser import QueryFilter, QueryGroup, QueryNode, QueryPrefix, QueryText, Sign, is_condition
 from tarrafa.search.request import ExpansionTerm
 
 TITLE_SHARE = 0.3
 PAIR_SHARE = 0.3
+# Documents with the rarer of two adjacent words, in all shards. With more, positions cost more than a second query for
+# the best matches (0.3 ms).
+EARLY_PAIR_DOCUMENTS_MAX = 1_000
 # about the score of a word that stands in every third document: the rarity of a prefix is not counted
 PREFIX_SCORE = 1.0
 RELATED_WORDS_SHARE = 0.2  # share of the words of a page that a related page must hold
@@ -66,6 +71,14 @@ class ScoreComponent(NamedTuple):
     what: str
     query: TantivyQuery
     most: float = 0.0  # maximum gain of a text; 0: independent of text lengths
+    is_late: bool = False  # counts for the best matches only
+
+
+class BuiltQuery(NamedTuple):
+    """`matches` finds the documents and scores them; `late` adds to the scores of the best of them."""
+
+    matches: TantivyQuery
+    late: TantivyQuery | None = None
 
 
 class QueryBuilder:
@@ -90,7 +103,7 @@ class QueryBuilder:
         natural: bool = False,
         extras: Iterable[ExpansionTerm] = (),
         related: bool = False,
-    ) -> TantivyQuery:
+    ) -> BuiltQuery:
         """The query that finds and scores the documents. With `related`, the extras are searched for and the query is
         an additional filter, which may be empty.
         """
@@ -101,19 +114,20 @@ class QueryBuilder:
         if related:
             parts.append((Occur.Must, _related_query(added)))
         if content.parts:
-            more = [clause for _, clause in (*self._titles(content), *self._pairs(content))]
+            more = [clause for _, clause in (*self._titles(content), *self._pairs(content, late=False))]
             parts.extend(self._found(content, [] if related else added, more))
         if collection is not None:
             self._overall.frequency(schema.COLLECTION, collection)  # so that the statistics phase counts it
             parts.append((Occur.Must, filter_query(schema.COLLECTION, collection)))
-        return TantivyQuery.boolean_query(parts)
+        late = [clause for _, clause in self._pairs(content, late=True)]
+        return BuiltQuery(TantivyQuery.boolean_query(parts), _any(late) if late else None)
 
     def score_components(
         self, query: QueryGroup, natural: bool, extras: Iterable[ExpansionTerm]
     ) -> list["ScoreComponent"]:
         """The addends of a score. The score of a page is their sum."""
         content = _content_of(self._natural(query) if natural else query)
-        found, paired = [(text, self._content(text)) for text in content.texts], self._pairs(content)
+        found = [(text, self._content(text)) for text in content.texts]
         return [
             *(
                 ScoreComponent("text", text, clause, self._most(self._all_readings(text)))
@@ -124,8 +138,9 @@ class QueryBuilder:
             *(ScoreComponent("added", what, clause) for what, clause in self._added(extras)),
             *(ScoreComponent("title", what, clause) for what, clause in self._titles(content)),
             *(
-                ScoreComponent("pair", what, clause, PAIR_SHARE * self._most(_in_a_row(what)))
-                for what, clause in paired
+                ScoreComponent("pair", what, clause, PAIR_SHARE * self._most(_in_a_row(what)), late)
+                for late in (False, True)
+                for what, clause in self._pairs(content, late)
             ),
         ]
 
@@ -218,25 +233,31 @@ class QueryBuilder:
             for clause in self._weighed(schema.TITLE, readings(word), TITLE_SHARE)
         ]
 
-    def _pairs(self, content: QueryGroup) -> list[tuple[str, TantivyQuery]]:
-        """Adjacent words of the query, as adjacent words of the page."""
+    def _pairs(self, content: QueryGroup, late: bool) -> list[tuple[str, TantivyQuery]]:
+        """Adjacent words of the query, as adjacent words of the page: the costly ones, or the others."""
         plain = [node.text if isinstance(node, QueryText) else "" for _, node in content.parts]
         return [
             (f"{left} {right}", clause)
             for left, right in pairwise(plain)
             if left and right and len(words(left)) == len(words(right)) == 1
-            for clause in self._weighed(schema.ALL, _in_a_row(f"{left} {right}"), PAIR_SHARE)
+            for clause in self._weighed(schema.ALL, _in_a_row(f"{left} {right}"), PAIR_SHARE, late)
         ]
 
-    def _weighed(self, field: str, alternatives: Iterable[Terms], share: float = 1.0) -> list[TantivyQuery]:
-        """The readings that occur, each with the boost that sets its rarity to the common one."""
+    def _weighed(
+        self, field: str, alternatives: Iterable[Terms], share: float = 1.0, late: bool | None = None
+    ) -> list[TantivyQuery]:
+        """The readings that occur, each with the boost that sets its rarity to the common one. `late`: only those that
+        are costly, or only the others.
+        """
         occurring, found = self._occurring(field, alternatives), list[TantivyQuery]()
         common, frequency = share * self._common(occurring), self._local.frequency
-        for terms in occurring:
-            where, sought = _sought(field, terms)
-            here = [frequency(where, term) for _, term in sought]
+        for terms, counts in occurring.items():
+            sought = SoughtPhrase.of(field, terms)
+            if late is not None and late is not (len(sought.terms) > 1 and min(counts) > EARLY_PAIR_DOCUMENTS_MAX):
+                continue
+            here = [frequency(sought.field, term) for term in sought.terms]
             if all(here):
-                found.append(_boosted(_stand(where, sought), common / _idf(here, self._here)))
+                found.append(_boosted(sought.query(), common / _idf(here, self._here)))
         return found
 
     def _occurring(self, field: str, alternatives: Iterable[Terms]) -> dict[Terms, list[int]]:
@@ -346,6 +367,13 @@ def urls_query(ids: Iterable[UrlId]) -> TantivyQuery:
     return TantivyQuery.term_set_query(schema.SCHEMA, schema.ID_HIGH, [split_url_id(key)[0] for key in ids])
 
 
+def best_urls_query(ids: Iterable[UrlId]) -> TantivyQuery:
+    """The same as a filter, for a hundred URLs: ten times as fast (0.2 instead of 2 ms in 100,000 documents)."""
+    halves = [split_url_id(key)[0] for key in ids]
+    some = [TantivyQuery.term_query(schema.SCHEMA, schema.ID_HIGH, half, "basic") for half in halves]
+    return TantivyQuery.const_score_query(_any(some), 0.0)
+
+
 def _numbered(field: str, numbers: list[int], collection: str | None) -> TantivyQuery:
     found = [(Occur.Must, TantivyQuery.term_set_query(schema.SCHEMA, field, numbers))]
     return TantivyQuery.boolean_query(
@@ -376,17 +404,21 @@ def _in_a_row(text: str) -> list[Terms]:
     return [terms for terms in readings(text) if len(terms) > 1]
 
 
-def _sought(field: str, terms: Terms) -> tuple[str, list[tuple[int, str]]]:
-    """The field in which adjacent terms are searched, and the terms there."""
-    if field == schema.ALL and len(terms) > 1:
-        return schema.PAIRS, covering_pairs(terms)
-    return field, list(enumerate(terms))
+class SoughtPhrase(NamedTuple):
+    """The field in which a reading is searched, and the adjacent terms there."""
 
+    field: str
+    terms: Terms
 
-def _stand(field: str, sought: list[tuple[int, str]]) -> TantivyQuery:
-    if len(sought) == 1:
-        return TantivyQuery.term_query(schema.SCHEMA, field, sought[0][1])
-    return TantivyQuery.phrase_query(schema.SCHEMA, field, [*sought])
+    @classmethod
+    def of(cls, field: str, terms: Terms) -> "SoughtPhrase":
+        by_pairs = field == schema.ALL and len(terms) > 1 and are_frequent(terms)
+        return cls(schema.PAIRS, tuple(frequent_pairs(terms))) if by_pairs else cls(field, terms)
+
+    def query(self) -> TantivyQuery:
+        if len(self.terms) == 1:
+            return TantivyQuery.term_query(schema.SCHEMA, self.field, self.terms[0], "freq")
+        return TantivyQuery.phrase_query(schema.SCHEMA, self.field, [*self.terms])
 
 
 def _boosted(clause: TantivyQuery, boost: float) -> TantivyQuery:
@@ -447,7 +479,7 @@ def _literal(text: str) -> str:
 
 def filter_query(field: str, value: str) -> TantivyQuery:
     """A query that adds nothing to the score."""
-    return TantivyQuery.const_score_query(TantivyQuery.term_query(schema.SCHEMA, field, value), 0.0)
+    return TantivyQuery.const_score_query(TantivyQuery.term_query(schema.SCHEMA, field, value, "basic"), 0.0)
 
 
 # -- length normalization over several shards --------------------------------------------------------------------------

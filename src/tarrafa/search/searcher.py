@@ -30,7 +30,6 @@ from tarrafa.search.autocomplete import PartialText, completed_text, partial_tex
 from tarrafa.search.curation import Curation
 from tarrafa.search.exclusion_filter import ExclusionFilter, exclude
 from tarrafa.search.local_shard import VOCABULARY_WAIT_S
-from tarrafa.search.partitioned_shard import open_local_shard
 from tarrafa.search.query_builder import contents_query, document_frequency, page_query, query_terms, terms_of_texts
 from tarrafa.search.query_parser import parse
 from tarrafa.search.request import (
@@ -46,7 +45,7 @@ from tarrafa.search.request import (
     Shard,
     Sort,
 )
-from tarrafa.search.scatter_gather import ScatterGather, ShardThreads
+from tarrafa.search.scatter_gather import ScatterGather, ShardThreads, open_local_shard
 from tarrafa.search.snippet import MarkedPieces, mark_terms
 from tarrafa.search.spelling import Correction, SimilarWord, SpellingCorrector
 from tarrafa.triples.sparql_matches import MatchingPages

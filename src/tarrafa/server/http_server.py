@@ -20,7 +20,7 @@ from starlette.applications import Starlette
 from tarrafa.crawl.supervisor.takedown_and_deletion_sync import takedown_and_deletion_sync_running
 from tarrafa.errors import ListenError
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.search.partitioned_shard import open_local_shard
+from tarrafa.search.scatter_gather import open_local_shard
 from tarrafa.server.app import DEFAULT_SETTINGS, SiteSettings, create_app
 from tarrafa.server.auth.request_origin import NO_PROXIES, TrustedProxies
 from tarrafa.server.connection_limits import ConnectionTable, LimitedHttpProtocol

@@ -16,6 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from jinja2.ext import Extension
 from markupsafe import Markup, escape
 
+from tarrafa.crawl.supervisor.completion import shown_state
 from tarrafa.i18n import Message, Translator
 from tarrafa.model import Hit, SearchResult, collection_state, status_name
 from tarrafa.parse.rdf.prefixes import shorten_iri
@@ -249,6 +250,7 @@ class TemplateRenderer:
             "status": lambda status: status_text(status, _),
             "utc": lambda text: _iso(r"\1 \2 UTC", text),
             "state": collection_state,
+            "shown_state": shown_state,
             "language": lambda code: language_name(code, _),
             "term": lambda name: term_name(name, _),
             "of_kind": type_query,

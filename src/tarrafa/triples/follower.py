@@ -21,6 +21,7 @@ import msgspec
 
 from tarrafa.archive.projection import ArchiveProjection, ProjectionState, with_each_follower
 from tarrafa.archive.warc_reader import ArchiveEntry, read_entry
+from tarrafa.archive.warc_record import STATEMENTS_TYPE
 from tarrafa.clock import boottime
 from tarrafa.errors import ConfigError, data_error_from_os
 from tarrafa.index import shards
@@ -85,7 +86,9 @@ class TriplesFollower:
         self._errors = storage.StorageErrors(data, self._connection)
         with self._errors:
             self._state = ProjectionState(self._connection)
-            self.projection = ArchiveProjection(data, self._state, self._errors, self, shards.url_filter(data))
+            self.projection = ArchiveProjection(
+                data, self._state, self._errors, self, shards.url_filter(data), frozenset({STATEMENTS_TYPE})
+            )
             self._pages = PageWriter(self._store, self._connection)
             for generation, content in rows(self._connection, "SELECT generation, content FROM ontology"):
                 self._pages.generation = generation

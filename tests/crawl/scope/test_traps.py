@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tarrafa.config.sections import ScopeConfig
 from tarrafa.crawl.scope.traps import HOSTILE_MAX, STALE_RUN_MAX, TrapMemory, trap_reason, url_template_id
 from tarrafa.model import Page, Status, Visit
-from tarrafa.parse.fingerprint import content_id, fold
+from tarrafa.parse.fingerprint import compute_fingerprints
 from tarrafa.parse.url import host_id, host_key, url_id
 
 HOST = "http://a.br"
@@ -79,7 +79,8 @@ def visit(url: str, content: str | None = None) -> Visit:
 
 
 def page(url: str, text: str) -> Page:
-    return Page(url, text=text, content_id=content_id(fold(f"\n{text}")))
+    prints = compute_fingerprints(f"\n{text}")
+    return Page(url, text=text, content_id=prints.content_id, wording=prints.wording)
 
 
 def meet(memory: TrapMemory, path: str, text: str) -> int:

@@ -11,9 +11,9 @@ from tarrafa.clock import Clock
 from tarrafa.config import Collection
 from tarrafa.crawl.scope.admission import Admission
 from tarrafa.crawl.worker.collection_state import CollectionInForce
-from tarrafa.crawl.worker.host_resolver import HostResolver
 from tarrafa.crawl.worker.host_session import HostSession
 from tarrafa.crawl.worker.outcome import FinishedVisit
+from tarrafa.crawl.worker.politeness import HostResolver
 from tarrafa.crawl.worker.resource_limits import OverloadControl
 from tarrafa.crawl.worker.robots_fetch import RobotsCache, robots_digest
 from tarrafa.crawl.worker.sandboxed_parser import DecodedBody, ParseJobResult
@@ -77,14 +77,16 @@ class FakeFetcher:
 
 @dataclass
 class FakeCommitter:
-    """Every visit is reported at once."""
+    """Every visit is reported at once, unless the frontier is silent."""
 
+    is_silent: bool = False
     done: list[FinishedVisit] = field(default_factory=list)
     gone: list[HostSession] = field(default_factory=list)
 
     def record_visit(self, session: HostSession, done: FinishedVisit) -> None:
-        session.visits.settle(1, [])
         self.done.append(done)
+        if not self.is_silent:
+            session.visits.settle(1, [])
 
     def record_host(self, session: HostSession, sitemaps: list[DiscoveredUrl]) -> None: ...
 

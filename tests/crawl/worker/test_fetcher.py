@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import cast
 
 from tarrafa.crawl.worker import fetcher as fetcher_module
-from tarrafa.crawl.worker.fetcher import Fetcher, RequestCredentials
-from tarrafa.crawl.worker.http_exchange import build_request
+from tarrafa.crawl.worker.fetcher import Fetcher, RequestCredentials, build_request
 from tarrafa.crawl.worker.resource_limits import ResourceShare
 from tarrafa.crawl.worker.stats import WorkerStats
 from tarrafa.fetch.http_client import HttpClient

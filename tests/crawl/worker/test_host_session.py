@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from tarrafa.clock import Clock
 from tarrafa.config import Collection
 from tarrafa.crawl.relay.remote_fetch import RemoteParser
-from tarrafa.crawl.worker.host_resolver import HostResolver, ResolvedHost
+from tarrafa.crawl.worker import host_session
+from tarrafa.crawl.worker.politeness import HostResolver, ResolvedHost
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse
-from tarrafa.frontier.messages import Lease
+from tarrafa.frontier.messages import Lease, NextVisits
 from tarrafa.model import HostId, Status, Visit
 from tarrafa.parse.url import host_id, host_key, url_id
 from tests.crawl.worker.session_harness import (
@@ -250,3 +251,28 @@ async def test_a_session_that_is_cancelled_ends_its_request_before_it_returns_th
         await task
     assert events == ["request ended", "host returned"]
     assert len(around.committer.done) == 2
+
+
+@pytest.mark.parametrize(
+    ("delay", "made"),
+    [(10, 1), (1, 1), (0.2, 3), (0.12, 5)],  # until the first of them has waited for half a second
+)
+@pytest.mark.parametrize("goes_on", [True, False])
+async def test_no_request_is_sent_while_a_visit_waits_too_long_for_its_report(monkeypatch, delay, made, goes_on):
+    around = Surroundings()
+    monkeypatch.setattr(host_session, "boottime", around.clock.now)
+    around.committer.is_silent = True
+    session = a_session(around, a_collection(politeness={"delay": delay, "robots": "ignore"}), pages(12))
+    running = asyncio.create_task(session.run())
+    await wait_until(lambda: len(around.committer.done) >= made)
+    for _ in range(10):  # rounds of the event loop: nobody waits for a clock here
+        await asyncio.sleep(0)
+    assert (len(around.asked), len(around.committer.done)) == (made, made)
+    around.committer.is_silent = False
+    if goes_on:
+        session.continue_with(made, NextVisits(True, []))
+    else:
+        session.leave()
+    await running
+    assert len(around.asked) == (12 if goes_on else made)
+    assert session.visits.unreported == (0 if goes_on else made)

@@ -7,7 +7,7 @@ from tarrafa import config
 from tarrafa.config import Collection
 from tarrafa.crawl.scope.admission import Admission
 from tarrafa.crawl.worker.committer import LinkCache
-from tarrafa.crawl.worker.http_exchange import build_request, decode_response, format_request
+from tarrafa.crawl.worker.fetcher import build_request, decode_response, format_request
 from tarrafa.crawl.worker.outcome import FinishedVisit, conclude
 from tarrafa.crawl.worker.sandboxed_parser import run_parse_job
 from tarrafa.fetch.http_client import HttpClient

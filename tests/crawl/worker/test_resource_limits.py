@@ -1,5 +1,7 @@
 """How much the workers of a machine may take: fewer hosts where it is slow, none while it is offline."""
 
+import shutil
+
 import pytest
 
 from tarrafa.crawl.worker import resource_limits
@@ -9,6 +11,7 @@ from tarrafa.crawl.worker.resource_limits import (
     RECOVERY_S,
     STARVED_PAUSE_S,
     UNLIMITED,
+    NodeLimits,
     OverloadControl,
     ResourceLimits,
     ResourceShare,
@@ -16,7 +19,7 @@ from tarrafa.crawl.worker.resource_limits import (
     write_limits,
 )
 from tarrafa.crawl.worker.stats import WorkerNotices
-from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.data_dir import FREE_BYTES_MIN, DataDirectory
 
 CONNECTIONS_MAX = 600
 
@@ -117,3 +120,26 @@ def test_many_different_hosts_out_of_reach_in_a_row_mean_offline(now):
     for host in range(OFFLINE_HOSTS):
         control.note_reachability(host, False)
     assert not control.note_reachability(1, True), "one that answers is enough"
+
+
+@pytest.fixture
+def free(monkeypatch):
+    """What the disk has left, in parts of what no command works without."""
+    left = [10.0]
+    usage = shutil.disk_usage("/")
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=int(left[0] * FREE_BYTES_MIN)))
+    return left
+
+
+def test_a_node_pauses_before_the_disk_is_full_and_goes_on_when_there_is_room_to_spare(data, free):
+    lines, seen = list[str](), []
+    limits = NodeLimits(data, UNLIMITED, lines.append)
+    for left in (10.0, 2.1, 1.9, 0.1, 2.1, 2.9, 3.1, 2.1, 1.9):
+        free[0], printed = left, len(lines)
+        limits.refresh()
+        seen.append((len(lines) > printed, bool(limits.trouble)))
+    assert seen == [
+        (False, False), (False, False), (True, True), (False, True), (False, True), (False, True), (True, False),
+        (False, False), (True, True),
+    ]  # fmt: skip
+    assert "the disk is nearly full (60 MB left, 64 MB needed)" in str(limits.trouble)

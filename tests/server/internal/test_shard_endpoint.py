@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tarrafa.errors import DataError
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.token import Token
-from tarrafa.search.partitioned_shard import open_local_shard
 from tarrafa.search.remote_shard import CONTENT_TYPE, METHODS, REQUEST_BYTES_MAX, VERSION, RemoteShard, decode_reason
 from tarrafa.search.request import EXPANSION_TERMS_MAX, MATCHES_MAX, ExpansionTerm, SearchRequest, ShardStatistics
+from tarrafa.search.scatter_gather import open_local_shard
 from tarrafa.search.searcher import Searcher
 from tarrafa.server.app import create_app
 from tarrafa.server.internal.shard_endpoint import create_shard_app

@@ -23,7 +23,7 @@ from tarrafa.config import Collection
 from tarrafa.coordinator.dry_run.crawl_estimate import EstimateInputs, KnownHost
 from tarrafa.crawl.explain.frontier_lookup import open_frontier_lookup
 from tarrafa.crawl.scope.admission import Admission
-from tarrafa.crawl.worker.http_exchange import user_agent
+from tarrafa.crawl.worker.fetcher import user_agent
 from tarrafa.errors import ConfigError, DataError, Unreachable
 from tarrafa.fetch.robots import parse as parse_robots
 from tarrafa.frontier.address import Address

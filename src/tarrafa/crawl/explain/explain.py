@@ -20,7 +20,7 @@ from tarrafa.crawl.explain.graph_lookup import GraphFacts, graph_facts
 from tarrafa.crawl.explain.not_kept import not_kept_reason
 from tarrafa.crawl.explain.scope_explanation import ScopeDecision, ScopeExplainer, ScopeRule
 from tarrafa.crawl.scope.collection_loader import HOST_PATTERN, url_identity_of
-from tarrafa.crawl.worker.http_exchange import user_agent
+from tarrafa.crawl.worker.fetcher import user_agent
 from tarrafa.errors import ConfigError, DataError
 from tarrafa.fetch.robots import parse as parse_robots
 from tarrafa.frontier.address import Address
@@ -419,7 +419,7 @@ def _walk_end_reason(site: SiteFacts) -> Message:
             needed=needed,
         )
     if site.vain >= FRUITLESS_VISITS_MAX:
-        return message("{visits} visits brought no page", visits=site.vain)
+        return messages("{count} visit brought no page", "{count} visits brought no page", site.vain)
     if not site.walked and not site.vain:
         return message("it was visited before the order became breadth, or could not be")
     return messages(

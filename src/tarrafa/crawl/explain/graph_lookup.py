@@ -21,6 +21,7 @@ class GraphFacts(msgspec.Struct, frozen=True):
     redirect: str = ""  # where the URL redirects to, by HTTP or by meta refresh
     noindex: bool = False  # its newest text says noindex
     cut_statements: bool = False  # its newest text has more statements than are kept
+    cut_text: bool = False  # its newest text is longer than is kept
     syntaxes: tuple[SyntaxUse, ...] | None = None  # the data of a page without the wanted ones; None: not known here
 
 
@@ -42,6 +43,7 @@ def graph_facts(data: DataDirectory, url: str, collection: str) -> GraphFacts:
         first.url if first is not None and REDIRECT in first.rel.split() else "",
         page is not None and page.robots.noindex,
         page is not None and page.cut_statements,
+        page is not None and page.cut_text,
         page.syntaxes if page is not None and unwanted else None,
     )
 

@@ -15,8 +15,9 @@ from tarrafa.model import DataSyntax, Link, Page, RobotsMeta, SyntaxUse
 from tarrafa.parse import charset, fingerprint, language
 from tarrafa.parse.documents.document import one_line, replace_invalid_characters
 from tarrafa.parse.link_extractor import ANCHOR_LENGTH_MAX, LinkExtractor, rel_tokens
-from tarrafa.parse.page import HEADING_LENGTH_MAX, HEADINGS_MAX, TEXT_LENGTH_MAX, TITLE_LENGTH_MAX, normalize_lines
+from tarrafa.parse.page import HEADING_LENGTH_MAX, HEADINGS_MAX, TITLE_LENGTH_MAX
 from tarrafa.parse.robots_meta import NO_RESTRICTIONS
+from tarrafa.parse.text_layout import TEXT_LENGTH_MAX, normalize_lines
 from tarrafa.parse.url import UrlIdentity, base_url_of
 
 VOCABULARIES_MAX, VOCABULARY_LENGTH_MAX = 64, 200
@@ -58,11 +59,9 @@ def to_response(result: CrawlerResult, request: FetchRequest, *, is_page: bool) 
 
 def to_page(result: CrawlerResult, url: str, identity: UrlIdentity) -> Page:
     """The page that our own parser would have given."""
-    title, text = (
-        one_line(result.title, TITLE_LENGTH_MAX),
-        normalize_lines(replace_invalid_characters(result.text[: 2 * TEXT_LENGTH_MAX])),
-    )
-    folded = fingerprint.fold(f"{title}\n{text}")
+    title = one_line(result.title, TITLE_LENGTH_MAX)
+    text, cut_text = normalize_lines(replace_invalid_characters(result.text[: 2 * TEXT_LENGTH_MAX + 1]))
+    prints = fingerprint.compute_fingerprints(f"{title}\n{text}")
     reported_id = xxh3_128_hexdigest(f"{result.crawler}\n{result.digest}".encode()) if result.digest else ""
     headings = (one_line(heading, HEADING_LENGTH_MAX) for heading in result.headings[:HEADINGS_MAX])
     vocabularies = tuple(name[:VOCABULARY_LENGTH_MAX] for name in result.vocabularies[:VOCABULARIES_MAX])
@@ -75,10 +74,12 @@ def to_page(result: CrawlerResult, url: str, identity: UrlIdentity) -> Page:
         language=language.detect(text or title, result.language),
         canonical=(identity.canonicalize(result.canonical, url) or "") if result.canonical else "",
         robots=result.robots,
-        content_id=fingerprint.content_id(folded) if text else reported_id,
-        simhash=fingerprint.simhash(folded) if text else 0,
+        content_id=prints.content_id if text else reported_id,
+        simhash=prints.simhash if text else 0,
+        wording=prints.wording,
         vocabularies=vocabularies,
         syntaxes=tuple(SyntaxUse(syntax, vocabularies) for syntax in dict.fromkeys(result.syntaxes)),
+        cut_text=cut_text,
         parser=result.crawler,
     )
 

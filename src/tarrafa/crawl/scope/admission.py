@@ -9,29 +9,42 @@ unless they are excluded. The language of such a page decides whether it is kept
 """
 
 from collections.abc import Callable, Iterable, Iterator
-
-from msgspec.structs import replace
+from typing import NamedTuple
 
 from tarrafa.config import Collection
 from tarrafa.crawl.scope.collection_loader import public_suffixes_of, url_identity_of
 from tarrafa.crawl.scope.traps import trap_reason
 from tarrafa.frontier.messages import DiscoveredUrl
-from tarrafa.model import DATA_SYNTAXES, HostId, Listing, Page, Status, UrlRole, Visit
+from tarrafa.model import DATA_SYNTAXES, HostId, Listing, Page, Status, UrlId, UrlRole, Visit
 from tarrafa.parse.mime_by_extension import mime_types_of
 from tarrafa.parse.rdf.prefixes import is_open_graph
 from tarrafa.parse.url import DEFAULT_PORTS, UrlIdentity, host_id, host_key, host_name, split, url_id
 
 HOSTS_CACHED_MAX = 100_000
+URLS_REMEMBERED_MAX = 20_000  # some 8 MB
 FOREIGN_SITEMAPS_MAX, SITEMAP_ENDINGS = 20, (".xml", ".gz", ".txt")
 
 
+class UrlJudgement(NamedTuple):
+    """What a collection makes of a URL, whatever links to it. Takedowns, which change, are not part of it."""
+
+    host: HostId
+    host_key: str
+    has_host: bool  # its host is in scope
+    is_excluded: bool  # by the URL patterns, on any host
+    id: UrlId
+    refusal: int  # by its shape or extension; 0: none
+
+
 class Admission:
-    """Decides for one collection. Fast: each host is matched once."""
+    """Decides for one collection. Fast: each host is matched once, and the links of a site, which are on all of its
+    pages, are remembered. A changed collection has a new `Admission`."""
 
     def __init__(self, collection: Collection, is_taken_down: Callable[[str], bool] = lambda url: False) -> None:
         self._collection, self.is_taken_down = collection, is_taken_down
         self._identity = url_identity_of(collection)
         self._hosts: dict[str, tuple[HostId, str, bool]] = {}
+        self._judged: dict[str, UrlJudgement] = {}
 
     @property
     def identity(self) -> UrlIdentity:
@@ -49,13 +62,33 @@ class Admission:
             return not used.isdisjoint(scope.vocabularies)
         return bool(used) if scope.open_graph else not all(map(is_open_graph, used))
 
-    def admit(self, url: str, depth: int, redirects: int = 0, *, beyond: bool = False) -> DiscoveredUrl | None:
+    def admit(
+        self,
+        url: str,
+        depth: int,
+        redirects: int = 0,
+        *,
+        beyond: bool = False,
+        announced: float = 0.0,
+        parent: bytes = b"",
+    ) -> DiscoveredUrl | None:
         """A canonical URL as the frontier takes it; None: out of scope. `beyond`: the linking page may lead out of
         scope, if the collection looks there."""
-        host = self._host(url)
-        if not (host[2] or (beyond and self._collection.explores_outside_hosts)) or self._is_excluded(url):
+        judged = self._judged.get(url) or self._judge(url)
+        if not (judged.has_host or (beyond and self._collection.explores_outside_hosts)) or judged.is_excluded:
             return None
-        return DiscoveredUrl(host[0], url_id(url), url, host[1], depth, redirects, status=self.refusal_status(url))
+        status = Status.TAKEN_DOWN if self.is_taken_down(url) else judged.refusal
+        role = UrlRole.PAGE
+        return DiscoveredUrl(
+            judged.host, judged.id, url, judged.host_key, depth, redirects, role, status, announced, parent
+        )
+
+    def _judge(self, url: str) -> UrlJudgement:
+        if len(self._judged) >= URLS_REMEMBERED_MAX:
+            self._judged.clear()
+        judged = UrlJudgement(*self._host(url), self._is_excluded(url), url_id(url), self._shape_refusal(url))
+        self._judged[url] = judged
+        return judged
 
     def has_host(self, url: str) -> bool:
         """Whether its host is in scope, whatever the URL patterns say."""
@@ -74,8 +107,9 @@ class Admission:
 
     def refusal_status(self, url: str) -> int:
         """Why a URL in scope is not requested, by its shape, its extension or a takedown; 0 if it may be requested."""
-        if self.is_taken_down(url):
-            return Status.TAKEN_DOWN
+        return Status.TAKEN_DOWN if self.is_taken_down(url) else self._shape_refusal(url)
+
+    def _shape_refusal(self, url: str) -> int:
         types = mime_types_of(url)
         if types and not any(map(self._collection.wants_type, types)):
             return Status.TYPE_NOT_WANTED
@@ -123,17 +157,19 @@ class Admission:
         if page.robots.nofollow:
             return
         parent, segments = bytes.fromhex(page.content_id[:16]), visit.url.count("/")
+        origin, depth = visit.url[: visit.url.index("/", 8) + 1], visit.depth + 1
         if self._collection.fetch.feeds:
             for url in page.feeds:
                 if self.is_in_scope(url):
                     yield discovered_url(url, visit.depth, UrlRole.FEED)
         for link in page.links:
-            if not link.is_followed or link.url == instead:
+            url = link.url
+            if not link.is_followed or url == instead:
                 continue
-            offer = self.admit(link.url, visit.depth + 1, beyond=kept)
+            deeper = url.count("/") > segments and url.startswith(origin)
+            offer = self.admit(url, depth, beyond=kept, parent=parent if deeper else b"")
             if offer is not None:
-                deeper = parent and offer.host == visit.host and link.url.count("/") > segments
-                yield replace(offer, parent=parent) if deeper else offer
+                yield offer
 
     def admit_redirect(self, location: str, visit: Visit) -> DiscoveredUrl | None:
         """The target of a redirect, with the role of its source."""
@@ -149,9 +185,9 @@ class Admission:
             if visit.role == UrlRole.SITEMAP and host_key(entry.url) == host_key(visit.url):
                 yield discovered_url(entry.url, visit.depth, UrlRole.SITEMAP)
         for entry in listing.entries:
-            offer = self.admit(entry.url, visit.depth + 1)
+            offer = self.admit(entry.url, visit.depth + 1, announced=entry.changed)
             if offer is not None:
-                yield replace(offer, announced=entry.changed)
+                yield offer
 
     def admit_sitemaps(self, urls: Iterable[str], key: str, depth: int) -> Iterator[DiscoveredUrl]:
         """The sitemaps that a host's robots.txt names, in scope or not. On other hosts only a few, and only URLs that

@@ -34,7 +34,6 @@ DEFAULTS = ScopeConfig()
 
 _number = re.compile(r"\d+")
 _token = re.compile(r"(?=[^/&=;]*\d)[0-9A-Za-z_-]{12,}")  # a session id or a hash: long, with digits in it
-_digits_and_space = b"0123456789 "
 
 
 def trap_reason(url: str) -> Message | None:
@@ -51,6 +50,8 @@ def trap_reason(url: str) -> Message | None:
 
 def _repeated(segments: list[str]) -> str:
     """The stretch of path segments that occurs more than REPEATS_MAX times in a row."""
+    if len(segments) - len(set(segments)) < REPEATS_MAX:  # the usual case: a repeated segment is there three times
+        return ""
     for period in range(1, min(PERIOD_MAX, len(segments) // (REPEATS_MAX + 1)) + 1):
         same = (one == other and one != "" for one, other in zip(segments, segments[period:], strict=False))
         start = 0
@@ -108,16 +109,13 @@ class TrapMemory:
 
     def check_page(self, page: Page, visit: Visit) -> int:
         """Count a page; returns 0, or COPY if too many pages of its host have the same text."""
-        from tarrafa.parse.fingerprint import fold  # with numpy, which the command line can do without
-
         kept = self._kept
         if visit.content_id is not None or not page.content_id:
             return 0  # seen before; or without words, like many pages of pictures
         kept.pages += 1
         shape = self._key(url_template_id(visit.url))
-        letters = fold(f"{page.title}\n{page.text}").translate(None, _digits_and_space)
         stale = _count(kept.texts, self._key(page.content_id)) > self._scope.copies_max
-        stale = _count(kept.alike, self._key(shape, xxh3_64_intdigest(letters))) > self._scope.alike_max or stale
+        stale = _count(kept.alike, self._key(shape, page.wording)) > self._scope.alike_max or stale
         if not stale:
             _count(kept.good, shape)
             kept.runs.pop(shape, None)

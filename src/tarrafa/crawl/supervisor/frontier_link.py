@@ -1,8 +1,8 @@
 """Link from a supervisor to its frontier: a local frontier process, or a remote frontier that others run.
 
-`LocalFrontierLink`: the frontier server is a child process (`frontier/server_process.py`). It alone has the frontier's
-file of this data directory open, and may listen for other machines. `RemoteFrontierLink`: the frontier runs elsewhere.
-When it does not answer, the supervisor waits, prints that once, and prints when it answers again.
+`LocalFrontierLink`: the frontier server (`frontier/rpc/frontier_server.py`) is a child process, and may listen for
+other machines. `RemoteFrontierLink`: the frontier runs elsewhere. When it does not answer, the supervisor waits, prints
+that once, and prints when it answers again.
 """
 
 import asyncio
@@ -81,7 +81,7 @@ class LocalFrontierLink:
         self.failure: TarrafaError | None = None
         self.trouble: Message | str = ""
         self._clock, self._print_line, self._patient = clock, print_line, patient
-        self._child = ChildProcess.for_module(data, "frontier", "tarrafa.frontier.server_process")
+        self._child = ChildProcess.for_module(data, "frontier", "tarrafa.frontier.rpc.frontier_server")
         self.children = [self._child]
         self._command = list(self._child.arguments)
         self._body: OpenFrontier | None = None

@@ -23,10 +23,9 @@ from tarrafa.crawl.supervisor.child_processes import TICK_S, ChildProcess, Child
 from tarrafa.crawl.supervisor.completion import SETTLE_S, CompletionCheck
 from tarrafa.crawl.supervisor.followers import Followers
 from tarrafa.crawl.supervisor.frontier_link import FrontierLink, LocalFrontierLink
-from tarrafa.crawl.supervisor.node_limits import NodeLimits
 from tarrafa.crawl.supervisor.takedown_and_deletion_sync import sync_takedowns_and_deletions
 from tarrafa.crawl.supervisor.watchdog import SilenceLimits, Watchdog
-from tarrafa.crawl.worker.resource_limits import UNLIMITED, ResourceLimits
+from tarrafa.crawl.worker.resource_limits import UNLIMITED, NodeLimits, ResourceLimits
 from tarrafa.errors import DataError, FrontierError, Locked, TarrafaError, Unreachable
 from tarrafa.frontier.address import OpenFrontier, child_environment
 from tarrafa.frontier.api import Frontier

@@ -23,8 +23,8 @@ from tarrafa.clock import Clock, boottime
 from tarrafa.config import encode_collection
 from tarrafa.config.sections import redact_for_archive
 from tarrafa.crawl.worker.collection_state import WorkerCollections
+from tarrafa.crawl.worker.fetcher import build_exchange
 from tarrafa.crawl.worker.host_session import HostSession
-from tarrafa.crawl.worker.http_exchange import build_exchange
 from tarrafa.crawl.worker.lease_fence import LeaseHolder
 from tarrafa.crawl.worker.outcome import FinishedVisit, refuse_visit
 from tarrafa.crawl.worker.stats import WorkerStats

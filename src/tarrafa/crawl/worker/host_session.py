@@ -3,9 +3,11 @@
 A session takes a visit from its queue, decides whether it may be requested, fetches, parses, concludes, and passes the
 finished visit to the committer. The committer returns further visits, until there are none or the host is released.
 Where no delay has to pass, the next request is sent first, and the page is parsed while its response is on its way.
-Promises: never two requests at once; nothing that robots.txt forbids; a host that fails or sends Retry-After is handed
-back with the time from which it may be visited again, and costs nothing while it waits. A session whose collection is
-changed continues with the new configuration; a session whose collection is paused makes no further request.
+Promises: never two requests at once; nothing that robots.txt forbids; no request while a visit of the host has waited
+for its report for half a second, so that little is requested twice after a kill or a network cut; a host that fails or
+sends Retry-After is handed back with the time from which it may be visited again, and costs nothing while it waits. A
+session whose collection is changed continues with the new configuration; a session whose collection is paused makes no
+further request.
 Knows nothing of workers, leases of other hosts or the archive.
 """
 
@@ -23,10 +25,9 @@ from tarrafa.clock import Clock, boottime
 from tarrafa.config import Collection
 from tarrafa.crawl.scope.traps import TrapMemory
 from tarrafa.crawl.worker.collection_state import CollectionInForce, WorkerCollections
-from tarrafa.crawl.worker.host_resolver import HostResolver
-from tarrafa.crawl.worker.http_exchange import build_request, decode_response
+from tarrafa.crawl.worker.fetcher import build_request, decode_response
 from tarrafa.crawl.worker.outcome import FinishedVisit, conclude, refuse_visit
-from tarrafa.crawl.worker.politeness import HostPacing, PoliteFetcher, RequestFetcher
+from tarrafa.crawl.worker.politeness import HostPacing, HostResolver, PoliteFetcher, RequestFetcher
 from tarrafa.crawl.worker.resource_limits import OverloadControl
 from tarrafa.crawl.worker.robots_fetch import RobotsCache, RobotsFetch
 from tarrafa.crawl.worker.sandboxed_parser import DecodedBody, ParseJobResult
@@ -40,6 +41,7 @@ from tarrafa.parse.url import host_name
 
 WANTED_MAX = 1_024
 AHEAD_S, AHEAD_MAX = 1.0, 256  # visits to have in hand: as many as the host takes in that time
+UNREPORTED_S_MAX = 0.5  # no request while a visit waits for its report for longer: it would be made again after a kill
 HEAVY_BYTES = 4 << 20  # such documents are decoded and parsed a few at a time
 PARSED_LATER_BYTES_MAX = 64 << 10  # larger ones are parsed before the next request: they are not held twice
 TURN_VISITS, TURN_S_MIN = 50, 5.0  # then other hosts may take its place
@@ -96,6 +98,7 @@ class VisitQueue:
     wanted: int = VISITS_PER_LEASE  # how many to ask the frontier for next
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     _paced: tuple[float, int] = field(default_factory=lambda: (boottime(), 0))  # the last report, and `taken` then
+    _recorded: deque[float] = field(default_factory=deque)  # since when visits wait for their report
 
     def take(self) -> Visit:
         self.unreported += 1
@@ -111,9 +114,20 @@ class VisitQueue:
         """Return a taken visit with the host: nothing was sent."""
         self.unreported -= 1
 
+    def note_recorded(self) -> None:
+        """A visit is over, and waits for its report."""
+        self._recorded.append(boottime())
+
+    @property
+    def is_report_late(self) -> bool:
+        """Whether a visit has waited too long for its report: the frontier is silent, or this machine is too busy."""
+        return bool(self._recorded) and boottime() - self._recorded[0] > UNREPORTED_S_MAX
+
     def settle(self, reported: int, following: list[Visit]) -> None:
         """Count the reported visits and add those that follow."""
         self.unreported -= reported
+        for _ in range(min(reported, len(self._recorded))):
+            self._recorded.popleft()
         self.waiting.extend(following)
 
     def grow_batch(self) -> None:
@@ -262,7 +276,11 @@ class HostSession:
 
     def _refuse(self, visit: Visit, status: int) -> None:
         now = self.requests.clock.now()
-        self._committer.record_visit(self, refuse_visit(visit, self.collection.name, status, now))
+        self._record(refuse_visit(visit, self.collection.name, status, now))
+
+    def _record(self, done: FinishedVisit) -> None:
+        self.visits.note_recorded()
+        self._committer.record_visit(self, done)
 
     def _status_without_contact(self, visit: Visit) -> int:
         return takedown_or_dismissal_status(visit, self.collection, self.admission)
@@ -273,9 +291,13 @@ class HostSession:
         if not visits.waiting:
             await self._conclude_answered()
         while not visits.waiting and visits.unreported and not self.requests.left:
-            visits.changed.clear()
-            self._committer.request_commit()
-            await visits.changed.wait()
+            await self._wait_for_report()
+
+    async def _wait_for_report(self) -> None:
+        """Wait until something was reported, or the session leaves."""
+        self.visits.changed.clear()
+        self._committer.request_commit()
+        await self.visits.changed.wait()
 
     async def _resolve_and_read_robots(self) -> bool:
         """Resolve the host and load its robots.txt; False when the session is over."""
@@ -330,7 +352,13 @@ class HostSession:
     async def _visit_when_due(self, visit: Visit) -> bool:
         """Make a visit with a request, when the delay has passed; False when the session is over."""
         collection = self.collection
-        if not await self.requests.wait_for_delay():
+        while is_due := await self.requests.wait_for_delay():
+            if not self.visits.is_report_late:
+                break
+            await self._conclude_answered()
+            if not self.requests.left:
+                await self._wait_for_report()
+        if not is_due:
             self.visits.give_back()
             return False
         if self.collection is not collection and (reason := self._refusal_status(visit)):  # changed during the delay
@@ -391,7 +419,7 @@ class HostSession:
         if self.admission.is_taken_down(answered.visit.url):  # taken down during the request: nothing is kept
             name = self.collection.name
             done = refuse_visit(answered.visit, name, Status.TAKEN_DOWN, answered.at, requested=True)
-        self._committer.record_visit(self, done)
+        self._record(done)
 
     async def _parse_and_conclude(self, answered: AnsweredVisit) -> FinishedVisit:
         """Parse and conclude. A failure of the parser ends this visit only."""

@@ -15,7 +15,7 @@ from tarrafa.archive.warc_writer import WarcExchange, payload_digest
 from tarrafa.config import Collection
 from tarrafa.crawl.scope.admission import Admission
 from tarrafa.crawl.scope.traps import TrapMemory
-from tarrafa.crawl.worker.http_exchange import build_exchange
+from tarrafa.crawl.worker.fetcher import build_exchange
 from tarrafa.crawl.worker.sandboxed_parser import DecodedBody, ParseJobResult
 from tarrafa.fetch.http_message import (
     FetchRequest,

@@ -1,33 +1,91 @@
-"""Politeness towards one host: crawl delay, pause after a slow response, back-off after failures.
+"""Politeness towards one host: its address, crawl delay, pause after a slow response, back-off after failures.
 
-`HostPacing` computes the time from which the host may be contacted again; it is pure. `PoliteFetcher` waits for that
-time and sends.
+`HostResolver` finds the address to connect to, and claims it. `HostPacing` computes the time from which the host may be
+contacted again; it is pure. `PoliteFetcher` waits for that time and sends.
 Promises: never two requests to the host at once; no request sooner than its delay after the end of the previous one; no
 request when the session has left or the collection has changed since the request was built. A host that fails or sends
-Retry-After gets a time from which it may be visited again.
+Retry-After gets a time from which it may be visited again. An address that is forbidden to a collection is never
+returned; with `per_ip`, an address that another host holds is not returned before it is free.
 Knows nothing of visits, pages or the frontier.
 """
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
 from tarrafa.clock import Clock
 from tarrafa.config import Collection
+from tarrafa.config.formats import parse_name_server
 from tarrafa.config.sections import PolitenessConfig
-from tarrafa.crawl.worker.host_resolver import ResolvedHost
+from tarrafa.fetch.dns import DnsResolver
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse
 from tarrafa.frontier.messages import Lease
 from tarrafa.i18n import Message
-from tarrafa.model import Status, Visit
+from tarrafa.model import HostId, Status, Visit
 from tarrafa.parse.url import name_and_port
 
 BACKOFF_MAX_S = 86_400.0
 BACKOFF_JITTER_MAX = 1.25
 WAIT_HERE_MAX_S = 10.0  # a longer pause is spent without holding the host
+ClaimAddress = Callable[[HostId, str], Awaitable[float]]  # 0: the address is ours; else the time from which it may be
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedHost:
+    """The address to connect to; or the reason why there is none, and the time from which to ask again."""
+
+    connect_to: str | None = None
+    address: str | None = None
+    proxy: str | None = None
+    error: int = 0
+    free_at: float = 0.0
+    why: Message | str = ""
+    unsure: bool = False  # no name server answered: perhaps this machine is offline
+
+    @property
+    def is_known(self) -> bool:
+        return bool(self.connect_to or self.address or self.proxy)
+
+    def apply_to(self, request: FetchRequest) -> None:
+        request.connect_to, request.address, request.proxy = self.connect_to, self.address, self.proxy
+
+
+class HostResolver:
+    """Resolves hosts. Collections with the same name servers share one cache."""
+
+    def __init__(self, claim: ClaimAddress) -> None:
+        self._claim = claim
+        self._resolvers: dict[tuple[str, ...], DnsResolver] = {}
+
+    async def resolve(self, name: str, host: HostId, collection: Collection, beside: str | None = None) -> ResolvedHost:
+        """Resolve and claim. `beside` is an address that the caller holds for another host: it needs no claim."""
+        target = collection.connect_target(name)
+        if target is not None:
+            return ResolvedHost(connect_to=target)
+        if collection.network.proxy:
+            return ResolvedHost(proxy=collection.network.proxy)
+        answer = await self._resolver(collection).resolve(name, collection.network.allow_private)
+        if answer.address is None:
+            status = Status.ADDRESS_REFUSED if answer.refused else Status.NAME_UNKNOWN
+            return ResolvedHost(error=status, why=answer.error, unsure=answer.unsure)
+        if collection.politeness.per_ip and answer.address != beside:
+            free_at = await self._claim(host, answer.address)
+            if free_at:
+                return ResolvedHost(free_at=free_at)
+        return ResolvedHost(address=answer.address)
+
+    def _resolver(self, collection: Collection) -> DnsResolver:
+        servers = tuple(filter(None, map(parse_name_server, collection.network.dns)))
+        if servers not in self._resolvers:
+            self._resolvers[servers] = DnsResolver(list(servers) or None)
+        return self._resolvers[servers]
+
+    async def close(self) -> None:
+        for resolver in self._resolvers.values():
+            await resolver.close()
 
 
 @dataclass(slots=True)

@@ -1,29 +1,35 @@
-"""How many hosts a worker visits at once, and its bandwidth: ordered limits, overload, and a machine that is offline.
+"""How many hosts a worker visits at once, and its bandwidth: ordered limits, a full disk, overload, and being offline.
 
-The supervisor writes `ResourceLimits` into `DATA/run/orders.json`, and the workers read the file once a second: so new
-limits hold without a restart, and no process waits for another. A missing or unreadable file limits nothing.
-Promises: when this machine was too slow, at most once every few seconds, a worker halves the number of its hosts; when
-that has not happened for a while, it adds a quarter, until it visits all again. When very many different hosts in a row
-are unreachable, this machine counts as offline.
-Knows nothing of who sets the limits, or why.
+The supervisor writes `ResourceLimits` into `DATA/run/orders.json` (`NodeLimits`), and the workers read the file once a
+second (`ResourceShare`): so new limits hold without a restart, and no process waits for another. A missing or
+unreadable file limits nothing; a file that cannot be written on a full disk is written again later.
+Promises: a crawl in the foreground ends with an error when the disk is full; a node pauses instead, well before
+anything fails, and resumes by itself, at a higher threshold than it pauses at. When this machine was too slow, at most
+once every few seconds, a worker halves the number of its hosts; when that has not happened for a while, it adds a
+quarter, until it visits all again. When very many different hosts in a row are unreachable, this machine counts as
+offline.
 """
 
 import contextlib
+import shutil
 from collections.abc import Callable, Sized
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from tarrafa.clock import boottime
 from tarrafa.crawl.worker.stats import WorkerNotices
-from tarrafa.i18n import Message, message
+from tarrafa.i18n import Message, joined, message
 from tarrafa.model import HostId
+from tarrafa.runtime import data_dir
 from tarrafa.runtime.data_dir import DataDirectory, file_fingerprint, write_atomically
 
 PAUSED_BY_ORDER = message("paused by order")
 OFFLINE_HOSTS = 20
 OFFLINE_PAUSE_S = 30.0  # then hosts are leased again
 SHARE_MIN, STARVED_PAUSE_S, RECOVERY_S = 0.05, 10.0, 60.0
+PAUSE_BELOW, RESUME_ABOVE = 2.0, 3.0  # times the minimum that every command needs
 
 
 class ResourceLimits(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -52,6 +58,51 @@ def write_limits(data: DataDirectory, rations: ResourceLimits) -> None:
         path.unlink(missing_ok=True)
     else:
         write_atomically(path, msgspec.json.encode(rations), durable=False)
+
+
+class NodeLimits:
+    """`trouble`: why nothing may be fetched now; None if it may."""
+
+    def __init__(self, data: DataDirectory, limits: ResourceLimits, print_line: Callable[[str], None]) -> None:
+        self._data, self._limits, self._print_line = data, limits, print_line
+        self._written = False
+        self.trouble: Message | None = None
+
+    def set(self, limits: ResourceLimits) -> None:
+        if limits != self._limits:
+            self._limits = limits
+            self.write()
+
+    def refresh(self) -> None:
+        """Check the disk again, and pause or resume the workers."""
+        before, self.trouble = self.trouble, disk_trouble(self._data, self.trouble)
+        if before != self.trouble:
+            self._written = False
+            self._print_line(str(self.trouble) if self.trouble else "there is room on the disk again; going on")
+        if not self._written:
+            self.write()
+
+    def write(self) -> None:
+        ordered = PAUSED_BY_ORDER if self._limits.paused else None
+        why = joined([one for one in (ordered, self.trouble) if one is not None])
+        try:
+            write_limits(self._data, replace(self._limits, paused=bool(why), why=why))
+            self._written = True
+        except OSError:
+            self._written = False
+
+
+def disk_trouble(data: DataDirectory, before: Message | None) -> Message | None:
+    """Why the disk is too full to fetch anything, `before` being the last answer; None if it is not."""
+    free = shutil.disk_usage(data.root).free
+    needed = data_dir.FREE_BYTES_MIN * (RESUME_ABOVE if before else PAUSE_BELOW)
+    if free >= needed:
+        return None
+    return before or message(
+        "paused: the disk is nearly full ({free} MB left, {needed} MB needed)",
+        free=str(free >> 20),
+        needed=str(int(needed) >> 20),
+    )
 
 
 class ResourceShare:

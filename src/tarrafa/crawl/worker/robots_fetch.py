@@ -11,10 +11,9 @@ from collections.abc import Callable
 from xxhash import xxh3_128_digest
 
 from tarrafa.crawl.scope.traps import TrapMemory
-from tarrafa.crawl.worker.host_resolver import HostResolver
-from tarrafa.crawl.worker.http_exchange import build_request, user_agent
+from tarrafa.crawl.worker.fetcher import build_request, user_agent
 from tarrafa.crawl.worker.lease_fence import LeaseHolder
-from tarrafa.crawl.worker.politeness import PoliteFetcher
+from tarrafa.crawl.worker.politeness import HostResolver, PoliteFetcher
 from tarrafa.crawl.worker.resource_limits import OverloadControl
 from tarrafa.fetch.content_encoding import UndecodableBody
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse, decode_body, retry_after_s

@@ -1,10 +1,15 @@
-"""RPC server of the frontier: serves the `Frontier` API on a Unix socket, and over TCP after the token handshake.
+"""Frontier server: serves the `Frontier` API on a Unix socket, and over TCP after the token handshake; and its process.
 
 `serve_unix` and `serve_tcp` serve any implementation of the API; an `RpcSession` answers one connection.
 Promises: no call is answered before the handshake (`handshake.py`) is over; until then a connection costs a few hundred
 bytes and a few seconds at most, however many there are and whatever they send; a refused client gets the reason where
 that helps an honest one, and the log gets it a few times a minute at most. Listening beyond this machine without a
 token is refused.
+
+The process is started by the supervisor, and is the only one with the frontier's SQLite file open. Every other process
+calls it over `DATA/run/frontier.sock`, and with `--listen` over TCP, from other machines too. It prints `ready` on its
+standard output, with the port, then each refused client. When the file can no longer be written it prints the reason in
+one line and ends: the supervisor decides what follows.
 """
 
 import asyncio
@@ -12,23 +17,38 @@ import contextlib
 import ipaddress
 import os
 import socket
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
-from tarrafa.clock import boottime
-from tarrafa.errors import ConfigError, FrontierError, ListenError
-from tarrafa.frontier.address import parse_host_port
+import uvloop
+
+from tarrafa.archive.warc_reader import visit_lengths
+from tarrafa.clock import Clock, boottime
+from tarrafa.errors import ConfigError, DataError, FrontierError, ListenError, Locked, TarrafaError
+from tarrafa.frontier.address import local_address, parse_host_port
 from tarrafa.frontier.api import Frontier
+from tarrafa.frontier.clock_sync import resume_clock
+from tarrafa.frontier.revisit_planner import PlannerLauncher
 from tarrafa.frontier.rpc import codec, handshake
 from tarrafa.frontier.rpc.codec import keep_alive, read_frame
 from tarrafa.frontier.rpc.handshake import HandshakeRefused
-from tarrafa.runtime.token import HOW_TO_MAKE_A_TOKEN, TOKEN_VARIABLE, Token
+from tarrafa.frontier.store.leases import LeaseClock
+from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier, last_clock_reading
+from tarrafa.i18n import message
+from tarrafa.runtime.child_process import on_sigterm, run_child
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.heartbeat import PROCESS_HEARTBEAT_EVERY_S, ProcessHeartbeat, send_heartbeats
+from tarrafa.runtime.public_suffix_list import bundled_suffix_list
+from tarrafa.runtime.token import HOW_TO_MAKE_A_TOKEN, TOKEN_VARIABLE, Token, load_token
 
 HANDSHAKE_S = 5.0
 UNAUTHENTICATED_MAX = 64  # connections before the end of their handshake; one more is closed at once
 SESSIONS_MAX = 2_000
 REQUESTS_AT_ONCE_MAX = 256  # of one connection; it is not read from while so many wait
 REFUSAL_LOG_EVERY_S = 10.0
+OPEN_TRIES, OPEN_WAIT_S = 50, 0.1  # a predecessor that was killed a moment ago may still hold the lock
 
 LogRefusal = Callable[[str], None]
 
@@ -184,3 +204,84 @@ class _TcpListener:
         others = f" (and {self._unlogged:,} more before it)" if self._unlogged else ""
         self._logged_at, self._unlogged = now, 0
         self._log(f"refused a connection from {peer}: {reason}{others}")
+
+
+# -- the process -------------------------------------------------------------------------------------------------------
+
+
+async def _serve(data: DataDirectory, listen: str) -> None:
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    fatal: list[TarrafaError] = []
+
+    def on_fatal(error: TarrafaError) -> None:
+        fatal.append(error)
+        loop.call_soon_threadsafe(ended.set)
+
+    on_sigterm(ended.set)
+    resumed = resume_clock(Clock.from_environment(), last_clock_reading(data.frontier))
+    clock = resumed.clock
+    frontier = await _open(data, clock, on_fatal)
+    server = await serve_unix(frontier, data.socket)
+    ready = "ready"
+    if listen:
+        token = load_token(None)
+        tcp = await serve_tcp(frontier, *parse_listen_address(listen, token), token, _print_line)
+        ready = f"ready {tcp.sockets[0].getsockname()[1]}"
+    planners = asyncio.create_task(PlannerLauncher(frontier, local_address(data), clock).run())
+    heartbeats = asyncio.create_task(send_heartbeats(data, partial(next, _heartbeats())))
+    _print_line(ready)
+    if resumed.notice():
+        _print_line(f"{resumed.notice()} (it was set back since the frontier was last open)")
+    await ended.wait()
+    heartbeats.cancel()
+    planners.cancel()
+    with contextlib.suppress(asyncio.CancelledError, TarrafaError):
+        await planners
+    server.close()
+    await frontier.close()
+    if fatal:
+        raise fatal[0]
+
+
+def _heartbeats() -> Iterator[ProcessHeartbeat]:
+    """The heartbeat of each second, with the number of calls."""
+    answers, at = RpcSession.responses, boottime()
+    while True:
+        before, since, answers, at = answers, at, RpcSession.responses, boottime()
+        elapsed_s = max(at - since, PROCESS_HEARTBEAT_EVERY_S)
+        note = message("{count} questions/s", count=round((answers - before) / elapsed_s))
+        lag_s = elapsed_s - PROCESS_HEARTBEAT_EVERY_S
+        yield ProcessHeartbeat("frontier", os.getpid(), connections=RpcSession.open_sessions, lag_s=lag_s, note=note)
+
+
+def _print_line(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+async def _open(data: DataDirectory, clock: Clock, on_fatal: Callable[[TarrafaError], None]) -> SqliteFrontier:
+    if not data.frontier.exists() and visit_lengths(data.archive):
+        # An empty frontier would assign visit numbers that the archive has already, and the followers ignore those.
+        raise DataError(
+            message(
+                "{path}: is missing, but the archive holds visits; `tarrafa rebuild frontier` makes it again",
+                path=data.frontier,
+            )
+        )
+    for attempt in range(OPEN_TRIES):
+        try:
+            return SqliteFrontier(data.frontier, clock, bundled_suffix_list(), on_fatal, LeaseClock.from_environment())
+        except Locked:
+            if attempt == OPEN_TRIES - 1:
+                raise
+            await asyncio.sleep(OPEN_WAIT_S)
+    raise AssertionError
+
+
+def main(data: DataDirectory, listen: str = "") -> None:
+    """`listen`: HOST:PORT for other machines; the token is in the environment."""
+    uvloop.run(_serve(data, listen))
+
+
+if __name__ == "__main__":
+    run_child(main)

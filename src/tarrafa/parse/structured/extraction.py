@@ -7,6 +7,7 @@ Knows nothing of links, text or visits.
 """
 
 import re
+from functools import lru_cache
 from html import escape
 from html.entities import html5
 from itertools import islice
@@ -25,9 +26,14 @@ from tarrafa.parse.structured.iri_resolution import BaseIri
 from tarrafa.parse.structured.jsonld import jsonld_extractor
 from tarrafa.parse.structured.rdfa import rdfa_extractor
 from tarrafa.parse.structured.rdfa.initial_context import HostLanguage
+from tarrafa.parse.structured.rdfa.meta_properties import state_meta_properties
 
 BODY_BYTES_MAX = 16 << 20  # bytes beyond it are not read
+NAMES_CACHED_MAX = 2_048  # of properties and classes
 XHTML_TYPES = frozenset({"application/xhtml+xml", "application/vnd.wap.xhtml+xml"})
+
+# One selector costs half of two. Most pages have no such element.
+_CANDIDATES = f":is([itemscope],{rdfa_extractor.HTML_CANDIDATES})"
 
 _entity = re.compile(r"&([A-Za-z][A-Za-z0-9]*;)")
 _CDATA, _CDATA_END = "<![CDATA[", "]]>"
@@ -88,20 +94,34 @@ def _extract_statements(
 ) -> StructuredData:
     statements, unread, uses = StatementSet(), 0, list[SyntaxUse]()
     seen_from = BaseIri(url).resolve(base.strip()) if base else url
+    is_stated = host == "html" and not only and _state_if_simple(document, seen_from, statements)
     for syntax in (only,) if only else DATA_SYNTAXES:
         if syntax == "rdfa":
-            rdfa_extractor.extract(document, seen_from, statements, host, location=url)
+            if not is_stated:
+                rdfa_extractor.extract(document, seen_from, statements, host, location=url)
         elif syntax == "microdata":
-            microdata.extract(document, seen_from, statements)
+            if not is_stated:
+                microdata.extract(document, seen_from, statements)
         else:
             unread = jsonld_extractor.extract(document, seen_from, statements, target=target, careful=careful)
-        if used := vocabularies(normalize_iri(iri_of(name)) for name in statements.take_names()):
+        if used := vocabularies(map(_name_of, statements.take_names())):
             uses.append(SyntaxUse(syntax, used))
     if not len(statements):
         return StructuredData(unread=unread) if unread else NO_STRUCTURED_DATA
     everywhere = dict.fromkeys(name for use in uses for name in use.vocabularies)
     found = tuple(islice(everywhere, VOCABULARIES_MAX))
     return StructuredData(statements.to_nquads(), found, tuple(uses), unread, statements.is_cut)
+
+
+def _state_if_simple(document: Document, base: str, statements: StatementSet) -> bool:
+    """Add the RDFa of an HTML page if it has none, or only meta elements, and no microdata. False: nothing is added."""
+    found = document.select(_CANDIDATES)
+    return not found or state_meta_properties(found, base, statements)
+
+
+@lru_cache(NAMES_CACHED_MAX)
+def _name_of(term: str) -> str:
+    return normalize_iri(iri_of(term))
 
 
 def is_xhtml(content_type: str) -> bool:

@@ -4,7 +4,6 @@ from tarrafa.i18n import message
 from tarrafa.model import COLLECTION_STATES
 
 STATES = COLLECTION_STATES | {  # of processes
-    "failed": message("failed"),
     "starting": message("starting"),
     "leaving": message("leaving"),
     "dead": message("dead"),

@@ -21,7 +21,7 @@ from msgspec import Meta
 from tarrafa.crawl.relay.crawler_result import CrawlerResult
 from tarrafa.crawl.relay.relay import HOSTS_MAX
 from tarrafa.crawl.relay.remote_fetch import FetchTask
-from tarrafa.crawl.worker.http_exchange import user_agent
+from tarrafa.crawl.worker.fetcher import user_agent
 from tarrafa.errors import TarrafaError
 from tarrafa.model import DATA_SYNTAXES, DataSyntax, Link, Status, UrlId, UrlRole
 from tarrafa.parse import robots_meta

@@ -20,8 +20,8 @@ from tarrafa.runtime.child_process import on_sigterm, run_child
 from tarrafa.runtime.data_dir import DataDirectory, write_atomically
 from tarrafa.runtime.heartbeat import ProcessHeartbeat, send_heartbeats
 from tarrafa.runtime.token import TOKEN_VARIABLE, load_token
-from tarrafa.search.partitioned_shard import open_local_shard
 from tarrafa.search.remote_shard import PATH
+from tarrafa.search.scatter_gather import open_local_shard
 from tarrafa.server.http_server import bind, run_app
 from tarrafa.server.internal.report_part_endpoint import ReportPartCounter, create_report_part_app
 from tarrafa.server.internal.shard_endpoint import create_shard_app

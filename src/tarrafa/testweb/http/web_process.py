@@ -1,4 +1,4 @@
-"""Starts the synthetic Web in a child process and stops it.
+"""The synthetic Web in a child process: starts it, and stops it with its statistics.
 
 Promises: when `start_process` returns, the server listens. It ends with its parent, even if that is killed. `stop`
 returns its statistics and leaves its log complete.
@@ -11,6 +11,7 @@ should.
 import os
 import subprocess
 import urllib.request
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 
@@ -18,7 +19,7 @@ import msgspec
 
 from tarrafa.clock import CLOCK_VARIABLE, Clock
 from tarrafa.errors import ListenError
-from tarrafa.runtime.child_process import module_command
+from tarrafa.runtime.child_process import child_command
 from tarrafa.testweb.hostile import HOSTILE_HOSTS, HostileHost
 from tarrafa.testweb.http.web_server import WebServerStats, format_authority
 from tarrafa.testweb.world.world import UrlForm, World
@@ -26,8 +27,8 @@ from tarrafa.testweb.world.world import UrlForm, World
 STOP_S_MAX = 60.0  # longer than any of our servers takes, however busy the machine
 
 
-class _WebProcessMessage(msgspec.Struct):
-    """A line that `python -m tarrafa.testweb` prints."""
+class WebProcessMessage(msgspec.Struct):
+    """A line that the child (`testweb/__main__.py`) prints. `left_out`: hosts that this machine cannot serve (IPv6)."""
 
     port: int = 0
     connections: dict[str, str] = {}
@@ -36,15 +37,15 @@ class _WebProcessMessage(msgspec.Struct):
     stats: WebServerStats | None = None
 
 
-def _decode_message(line: bytes, without: str) -> _WebProcessMessage:
+def _decode_message(line: bytes, without: str) -> WebProcessMessage:
     """The message; `without` is its error if the process printed nothing."""
-    return msgspec.json.decode(line, type=_WebProcessMessage) if line else _WebProcessMessage(error=without)
+    return msgspec.json.decode(line, type=WebProcessMessage) if line else WebProcessMessage(error=without)
 
 
 class WebProcess:
     """A synthetic Web in another process; a context manager that stops it at the end."""
 
-    def __init__(self, process: subprocess.Popen[bytes], world: World, host: str, message: _WebProcessMessage) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], world: World, host: str, message: WebProcessMessage) -> None:
         self.process = process
         self.world = world  # the same world in this process, for the oracle
         self.host = host
@@ -118,16 +119,9 @@ def start_process(
     latency_s: float = 0.0,
 ) -> WebProcess:
     """Serve `world` from a child process; the arguments are those of `WebServer`."""
-    if world.epoch != World.epoch:
-        raise ValueError("a world with another epoch can only be served in process")
-    options: dict[str, object] = {
-        "parent": os.getpid(), "host": host, "port": port, "latency": latency_s,
-        "seed": world.seed, "hosts": world.hosts, "pages": world.pages, "changes": world.changes,
-        "crawl-delay": world.crawl_delay_s, "crawl-delay-share": world.crawl_delay_share,
-    }  # fmt: skip
-    command = module_command("tarrafa.testweb", *(f"--{name}={value}" for name, value in options.items()))
-    command += ["--addresses"] * addresses + ["--hostile"] * world.hostile
-    command += [f"--log={log_path}"] if log_path is not None else []
+    options = {"addresses": addresses, "log_path": log_path and str(log_path), "latency_s": latency_s}
+    settings = {"world": asdict(world), "host": host, "port": port, **options}
+    command = child_command("tarrafa.testweb", settings=msgspec.json.encode(settings).decode())
     environment = os.environ | ({CLOCK_VARIABLE: clock.to_environment()} if clock is not None else {})
     process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment)
     assert process.stdout is not None

@@ -35,15 +35,15 @@ _FIRST, _REST, _NIL = f"<{RDF}first>", f"<{RDF}rest>", f"<{RDF}nil>"
 
 _RESOURCEFUL = frozenset({"about", "resource", "href", "src", "typeof", "property", "rel", "rev"})
 _DECLARING = frozenset({"vocab", "prefix", "lang", "xml:lang", "xml:base"})
-_RELEVANT = _RESOURCEFUL | _DECLARING | {"role"}
+RELEVANT = _RESOURCEFUL | _DECLARING | {"role"}  # attributes
 # Without any of these, an element with a @property states its text or its link about its parent's subject.
-_UNUSUAL = (_RELEVANT | {"inlist", "datatype", "datetime", "value"}) - {"property", "resource", "href", "src"}
+_UNUSUAL = (RELEVANT | {"inlist", "datatype", "datetime", "value"}) - {"property", "resource", "href", "src"}
 _LINKING = frozenset({"resource", "href", "src"})
 # An element with no other attributes declares no namespaces. (Checking the prefix of each name takes longer.)
 _ORDINARY = (
     {"alt", "class", "content", "datatype", "datetime", "height", "id", "inlist", "itemprop", "media", "name", "style"}
     | {"target", "title", "type", "value", "width"}
-    | _RELEVANT
+    | RELEVANT
 )
 _OUTERMOST = ("head", "body")  # they have the same subject as their parent
 
@@ -117,7 +117,7 @@ class RdfaProcessor:
         own = _attributes(element)
         namespaces = not _ORDINARY.issuperset(own) and any(name.startswith("xmlns") for name in own)
         if not namespaces:
-            if _RELEVANT.isdisjoint(own):
+            if RELEVANT.isdisjoint(own):
                 return outer
             if "property" in own and outer.incomplete is None and _UNUSUAL.isdisjoint(own):
                 return self._process_simple_property(LocalValues(element, own, outer.scope, outer.language, outer))

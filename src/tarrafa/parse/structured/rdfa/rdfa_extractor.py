@@ -21,6 +21,10 @@ from tarrafa.parse.structured.rdfa.processor import IncompleteTripleError, RdfaP
 
 PROLOGUE_MAX = 16  # comments and the like before the doctype
 
+# Every HTML element that could state something, and a few more.
+HTML_CANDIDATES = "[property],[typeof],[vocab],[rev],[rel]:is({})".format(
+    ",".join(['[rel*=":"]', *(f'[rel*="{term}" i]' for term in HTML.terms)])
+)
 _STATING = '[property],[typeof],[vocab],[rel*=":"],[rev*=":"]'
 _ANY_LINK = "[property],[typeof],[vocab],[rel],[rev]"
 _COMPLETING = f"{_ANY_LINK},[about],[resource],[href],[src]"
