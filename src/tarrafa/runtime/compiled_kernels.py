@@ -181,7 +181,9 @@ def cache_folders() -> list[Path]:
     """The folders for compiled kernels that this user can write to, and nobody else: in the user's cache folder, or in
     the folder for temporary files.
     """
-    folders = [Path(tempfile.gettempdir(), f"tarrafa-{os.geteuid()}")]
+    folders = []
+    with suppress(OSError):  # no such folder, or none for us: in a sandbox
+        folders.append(Path(tempfile.gettempdir(), f"tarrafa-{os.geteuid()}"))
     with suppress(RuntimeError):  # no home
         folders.insert(0, Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser(), "tarrafa", "kernels"))
     return [folder for folder in folders if _is_usable(folder)]
