@@ -106,4 +106,3 @@ class FollowerCatchUp:
                 return False
             self._commits = found
         return triples_status.are_published(self._data, self._commits)
-
