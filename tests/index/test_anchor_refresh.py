@@ -304,11 +304,11 @@ def test_a_rebuilt_index_has_nothing_left_to_write_anew(data):
 def test_records_wait_for_the_graph_and_not_longer_than_their_time():
     wait, step_s = follower.GraphWait(), follower.GRAPH_WAIT_S / 2
     assert wait.limit({"a": 10}, {"a": 10}, 0.0) == {"a": 10}, "applied: nothing to wait for"
-    assert wait.limit({"a": 20, "b": 5}, {"a": 10}, 1 * step_s) == {"a": 10, "b": 0}
-    assert wait.limit({"a": 30, "b": 5}, {"a": 15}, 2 * step_s) == {"a": 15, "b": 0}
-    assert wait.limit({"a": 30, "b": 5}, {"a": 20, "b": 5}, 2.9 * step_s) == {"a": 20, "b": 5}, "it moves: wait anew"
-    assert wait.limit({"a": 40, "b": 5}, {"a": 29, "b": 5}, 4 * step_s) == {"a": 29, "b": 5}
-    assert wait.limit({"a": 40, "b": 5}, {"a": 29, "b": 5}, 4.9 * step_s) == {"a": 40, "b": 5}, "long enough"
+    assert wait.limit({"a": 20, "b": 5}, {"a": 10}, 1.0 * step_s) == {"a": 10, "b": 0}
+    assert wait.limit({"a": 30, "b": 5}, {"a": 15}, 2.0 * step_s) == {"a": 15, "b": 0}
+    assert wait.limit({"a": 30, "b": 5}, {"a": 20, "b": 5}, 3.5 * step_s) == {"a": 20, "b": 5}, "the first are applied"
+    assert wait.limit({"a": 40, "b": 5}, {"a": 29, "b": 5}, 3.9 * step_s) == {"a": 29, "b": 5}
+    assert wait.limit({"a": 40, "b": 5}, {"a": 29, "b": 5}, 4.1 * step_s) == {"a": 40, "b": 5}, "long enough"
 
 
 def test_a_graph_that_is_absent_stopped_or_rebuilt_is_not_waited_for():

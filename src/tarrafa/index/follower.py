@@ -11,7 +11,7 @@ nothing of queries.
 
 import logging
 import threading
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from time import thread_time
@@ -70,7 +70,7 @@ POLL_S = 0.2
 REFRESH_STEP_S, REFRESH_STEP_BUSY_S = 0.1, 0.03  # maximum delay of new pages by a refresh step
 WRITER_HEAP_BYTES = 64 << 20
 WRITER_THREADS = 1
-GRAPH_WAIT_S = 1.0  # see `GraphWait`
+GRAPH_WAIT_S = 2.0  # see `GraphWait`
 
 
 class IndexFollower:
@@ -293,22 +293,27 @@ class GraphWait:
     """Limits what the index reads to what the graph has applied: a page that is indexed before its links are known is
     written twice, and a third of all pages was.
 
-    A record waits for twice GRAPH_WAIT_S at most. A graph that did not apply within GRAPH_WAIT_S what the archive held
-    (it is stopped, it is rebuilt, it cannot keep pace) is not waited for until it has applied that.
+    A record waits for GRAPH_WAIT_S at most. A graph that did not apply within that time what the archive held (it is
+    stopped, it is rebuilt, it cannot keep pace) is not waited for until it has.
     """
 
     def __init__(self) -> None:
-        self._awaited: Cursor | None = None
-        self._since, self._gave_up = 0.0, False
+        self._awaited = deque[tuple[float, Cursor]]()  # what the archive held at some moments, the oldest first
 
     def limit(self, durable: Cursor, applied: Cursor | None, now: float) -> Cursor:
         """How far to read an archive of these lengths; `applied` by the graph, None without one."""
         if applied is None:
             return durable
-        if self._awaited is None or _covers(applied, self._awaited):
-            self._awaited, self._since, self._gave_up = durable, now, False
-        self._gave_up |= now - self._since >= GRAPH_WAIT_S
-        return durable if self._gave_up else {file: min(end, applied.get(file, 0)) for file, end in durable.items()}
+        awaited = self._awaited
+        if not awaited or awaited[-1][1] != durable:
+            awaited.append((now, durable))
+        while awaited and _covers(applied, awaited[0][1]):
+            awaited.popleft()
+        if awaited and now - awaited[0][0] < GRAPH_WAIT_S:
+            return {file: min(end, applied.get(file, 0)) for file, end in durable.items()}
+        while len(awaited) > 1:  # applied, or not waited for: only the oldest says when to wait again
+            awaited.pop()
+        return durable
 
 
 def _covers(applied: Cursor, wanted: Cursor) -> bool:
