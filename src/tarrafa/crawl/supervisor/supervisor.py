@@ -113,11 +113,10 @@ class Supervisor:
             self._closing.enter_context(self.watchdog)
             recover_archive(self.data.archive)
             self._followers.prepare()
-            await self.frontier_link.open()
+            await asyncio.gather(self.frontier_link.open(), self._start_workers_early())
             await self._sync_clock()
             self._start_takedown_and_deletion_sync()
-            for child in self._wanted():
-                await self._processes.start(child)
+            await self._start_missing()
         except BaseException:
             await self._shut_down()
             raise
@@ -125,6 +124,18 @@ class Supervisor:
 
     async def __aexit__(self, *_: object) -> None:
         await self._shut_down()
+
+    async def _start_workers_early(self) -> None:
+        """Start the workers beside the frontier server of our own: until they have loaded their code, it is ready."""
+        if self._is_frontier_local:
+            for worker in self._workers:
+                await self._processes.start(worker)
+
+    async def _start_missing(self) -> None:
+        """Start the children that were never started."""
+        for child in self._wanted():
+            if not child.launches:
+                await self._processes.start(child)
 
     async def _sync_clock(self) -> None:
         """Children begin with the frontier's time. A frontier server of our own has our clock."""
@@ -288,9 +299,7 @@ class Supervisor:
             return
         if self._followers.has_dismissed:
             self._followers.renew()
-        for child in self._wanted():
-            if not child.launches:
-                await self._processes.start(child)
+        await self._start_missing()
 
     async def add(self, child: ChildProcess) -> None:
         await self._processes.start(child)
