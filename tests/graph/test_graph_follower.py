@@ -115,8 +115,10 @@ def test_several_links_to_one_url_and_links_to_itself_count_once_and_never(data,
     assert reader.neighbours(B).incoming == [LinkedPage(A, "um · dois")]
     assert reader.neighbours(A).incoming == []
     assert reader.neighbours(A).outgoing == [LinkedPage(B, "um · dois"), LinkedPage(A, "eu")]
-    assert reader.anchors(B, COLLECTION) == ["um", "dois"], "the most frequent first"
-    assert reader.anchors(A, COLLECTION) == []
+    links = reader.links_of([url_id(A), url_id(B), url_id("http://unknown.test/")], COLLECTION)
+    assert links[url_id(B)].anchors == ["um", "dois"], "the most frequent first"
+    assert links[url_id(A)].anchors == []
+    assert len(links) == 2
 
 
 def test_a_newer_visit_replaces_the_links_exactly_and_an_older_one_changes_nothing(data, told):
@@ -309,6 +311,15 @@ def test_weights_come_in_bounded_calls(data, told, monkeypatch):
     assert told.calls >= len(told.weights) / 7
     counts = in_links_in(GraphReader(data), [key for _, key in told.weights])
     assert {key: weight.in_links for (_, key), weight in told.weights.items()} == counts
+
+
+def test_after_a_rebuild_each_weight_is_delivered_once(data, monkeypatch):
+    monkeypatch.setattr(follower, "BATCH_RECORDS", 5)
+    write(data, small_web(40))
+    follower.rebuild(data)
+    delivered: list[bytes] = []
+    catch_up(data, lambda collection, weights: delivered.extend(weight.id for weight in weights))
+    assert len(delivered) == len(set(delivered)) == graph_size(data)[0]
 
 
 def test_the_loop_follows_while_the_archive_grows_and_readers_read(data, told):

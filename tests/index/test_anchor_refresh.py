@@ -12,9 +12,10 @@ from tarrafa.archive import projection
 from tarrafa.archive.warc_reader import Cursor, follow, read_entry
 from tarrafa.clock import boottime
 from tarrafa.graph import follower as graph
-from tarrafa.index import follower, shards
+from tarrafa.index import anchor_refresh, follower, shards
 from tarrafa.index import follower as index
-from tarrafa.index.follower import IndexFollower, catch_up, is_settled, is_stale, rebuild
+from tarrafa.index.anchor_refresh import is_stale
+from tarrafa.index.follower import IndexFollower, catch_up, is_settled, rebuild
 from tarrafa.index.index_state import IndexedStanding
 from tarrafa.model import Link
 from tarrafa.runtime.data_dir import DataDirectory
@@ -81,16 +82,17 @@ def test_a_page_is_found_by_the_words_of_links_that_came_later(data):
 
 
 def test_it_happens_by_itself_while_the_follower_runs(data, monkeypatch):
-    monkeypatch.setattr(follower, "PAUSE_S_MIN", 0.0)
+    monkeypatch.setattr(anchor_refresh, "PAUSE_S_MIN", 0.0)
     settled = threading.Event()
-    original = follower.AnchorRefresher.end
+    original = IndexFollower.refresh
 
-    def end(self: follower.AnchorRefresher, now: float) -> None:
-        original(self, now)
+    def refresh(self: IndexFollower, now: float, step_s: float) -> bool:
+        more = original(self, now, step_s)
         if is_settled(data):
             settled.set()
+        return more
 
-    monkeypatch.setattr(follower.AnchorRefresher, "end", end)
+    monkeypatch.setattr(IndexFollower, "refresh", refresh)
     write(data, [a_record(PAGE, text="uma página")])
     graph.catch_up(data, lambda name, weights: None)
     stop = threading.Event()
@@ -179,9 +181,9 @@ def test_what_is_written_anew_goes_with_the_next_commit_whatever_comes_in_betwee
     linking(data, "zebra", 20, "w2")
     with IndexFollower(data) as follower:
         assert follower.refresh(boottime(), 0.0), "a sweep has begun"
-        entry = follower._refresher.next_entry()
-        assert entry is not None
-        follower._rewrite(entry, boottime())
+        found = follower._refresher.next_entry()
+        assert found is not None
+        follower._rewrite(*found, boottime())
         write(data, [a_record(PAGE, 2, text="novo")], "w3")
         follower.read(boottime())
         follower.commit()
@@ -216,7 +218,7 @@ def test_every_part_settles_its_own(data):
 
 
 def _die_while_refreshing(data: DataDirectory, after_s: float) -> None:
-    follower.PAUSE_S_MIN, projection.COMMIT_RECORDS, projection.COMMIT_EVERY_S, index.POLL_S = (
+    anchor_refresh.PAUSE_S_MIN, projection.COMMIT_RECORDS, projection.COMMIT_EVERY_S, index.POLL_S = (
         0.0,
         10,
         0.01,
@@ -251,13 +253,20 @@ def test_killed_at_random_moments_it_ends_as_an_index_made_last(data):
 @pytest.mark.parametrize(
     ("then", "now", "stale"),
     [
-        ((0, 1.0), (0, 1.0), False),
-        ((0, 1.0), (1, 1.0), True),
-        ((1, 1.0), (2, 1.0), True),
-        ((4, 1.0), (7, 1.0), False),
-        ((4, 1.0), (8, 1.0), True),
-        ((8, 1.0), (4, 1.0), True),
-        ((8, 1.0), (0, 1.0), True),
+        ((0, 1.0, 7), (0, 1.0, 7), False),
+        ((0, 1.0, 7), (1, 1.0, 7), True),
+        ((1, 1.0, 7), (2, 1.0, 7), False),
+        ((1, 1.0, 7), (2, 1.0, 8), True),
+        ((1, 1.0, 7), (2, 1.0, None), True),
+        ((1, 1.0, 7), (4, 1.0, 7), True),
+        ((4, 1.0, 7), (15, 1.0, 7), False),
+        ((4, 1.0, 7), (16, 1.0, 7), True),
+        ((4, 1.0, 7), (7, 1.0, 8), False),
+        ((4, 1.0, 7), (8, 1.0, 8), True),
+        ((8, 1.0, 7), (4, 1.0, 8), True),
+        ((8, 1.0, 7), (4, 1.0, 7), False),
+        ((8, 1.0, 7), (2, 1.0, 7), True),
+        ((8, 1.0, 7), (0, 1.0, 7), True),
         ((4, 1.0), (4, 2.0), False),
         ((4, 1.0), (4, 3.0), True),
         ((4, 1.0), (4, 0.0), False),
@@ -287,3 +296,60 @@ def test_a_rebuilt_index_has_nothing_left_to_write_anew(data):
     assert is_settled(data)
     assert urls(data, "zebra") != []
     assert settle(data) == 0
+
+
+# -- waiting for the graph ---------------------------------------------------------------------------------------------
+
+
+def test_records_wait_for_the_graph_and_not_longer_than_their_time():
+    wait, step_s = follower.GraphWait(), follower.GRAPH_WAIT_S / 2
+    assert wait.limit({"a": 10}, {"a": 10}, 0.0) == {"a": 10}, "applied: nothing to wait for"
+    assert wait.limit({"a": 20, "b": 5}, {"a": 10}, 1.0 * step_s) == {"a": 10, "b": 0}
+    assert wait.limit({"a": 30, "b": 5}, {"a": 15}, 2.0 * step_s) == {"a": 15, "b": 0}
+    assert wait.limit({"a": 30, "b": 5}, {"a": 20, "b": 5}, 3.5 * step_s) == {"a": 20, "b": 5}, "the first are applied"
+    assert wait.limit({"a": 40, "b": 5}, {"a": 29, "b": 5}, 3.9 * step_s) == {"a": 29, "b": 5}
+    assert wait.limit({"a": 40, "b": 5}, {"a": 29, "b": 5}, 4.1 * step_s) == {"a": 40, "b": 5}, "long enough"
+
+
+def test_a_graph_that_is_absent_stopped_or_rebuilt_is_not_waited_for():
+    wait, long_s = follower.GraphWait(), follower.GRAPH_WAIT_S
+    assert wait.limit({"a": 10}, None, 0.0) == {"a": 10}
+    assert wait.limit({"a": 10}, {}, 0.0) == {"a": 0}
+    for number in range(1, 5):
+        durable = {"a": 10 + number}
+        assert wait.limit(durable, {"a": number}, number * long_s) == durable, "nor again while it is behind"
+    assert wait.limit({"a": 20}, {"a": 12}, 9 * long_s) == {"a": 12}, "it has caught up: wait again"
+
+
+def test_a_page_is_indexed_once_though_its_links_come_with_it(data):
+    """The graph applies the records first: no page is written twice."""
+    stop, written = threading.Event(), list[str]()
+    original = IndexFollower._write
+
+    class Counting(IndexFollower):
+        def _write(self, entry, *arguments):
+            written.append(entry.record.url)
+            original(self, entry, *arguments)
+
+    write(data, [a_record("http://first.br/")])
+    graph.catch_up(data, lambda name, weights: None)
+    catch_up(data)
+    with Counting(data) as steps:
+        wait = follower.GraphWait()
+
+        def read(now: float) -> int:
+            applied = steps.graph_cursor()
+            return steps.read(now, stop, lambda durable: wait.limit(durable, applied, now))
+
+        assert read(0.0) == 0
+        write(data, small_web(60), "w2")
+        assert read(0.1) == 0, "the graph has not applied them"
+        assert index.behind(data) > 0
+        graph.catch_up(data, lambda name, weights: None)
+        assert read(0.2) == 60
+        steps.commit()
+        while steps.refresh(boottime(), LONG_S):
+            pass
+    assert len(written) == len(set(written)) == 60
+    assert is_settled(data)
+    assert index.behind(data) == 0

@@ -40,9 +40,10 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DataDirectory:
 def test_a_document_is_the_same_whoever_made_it(data):
     analyst, record = DocumentBuilder(data), small_web(3)[2]
     sheet = DocumentValues()
-    marks = analyst.fill(sheet, record)
+    (standing,) = analyst.link_standings([record])
+    marks = analyst.fill(sheet, record, standing)
     sent = msgspec.msgpack.decode(msgspec.msgpack.encode(sheet.values))
-    here = analyst.build(record)
+    here = analyst.build(record, standing)
     assert document_from_values(sent).to_dict() == here.document.to_dict()
     assert marks == here.standing
     assert marks.in_links > 0
@@ -98,8 +99,8 @@ def test_an_analyst_that_is_killed_is_said(data):
         os.kill(pool._pool.submit(os.getpid).result(60), signal.SIGKILL)
         with pytest.raises(DataError, match="was killed; run the command again"):
             while True:
-                for _, prepare in pool.build_all(follow(data.archive, {})):
-                    prepare()
+                for batch in pool.build_all(follow(data.archive, {})):
+                    assert batch
 
 
 def _die_while_making(data: DataDirectory, after_s: float, into: str) -> None:

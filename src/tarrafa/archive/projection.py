@@ -41,7 +41,7 @@ from tarrafa.runtime.sqlite import SqliteFile, rows
 from tarrafa.takedown import CurrentTakedowns, TakedownSet, TakedownTarget
 
 COMMIT_RECORDS = 2_000  # a commit every 100 costs three times as much
-COMMIT_EVERY_S = 3.0
+COMMIT_EVERY_S = 10.0  # while records come: small commits are dear, and their segments must be merged
 COMMIT_IDLE_S = 0.4  # without new records for this long, commit
 LOCK_POLL_S = 0.2
 
@@ -65,7 +65,9 @@ CREATE TABLE visits (           -- the newest visit of each URL in each collecti
 ) WITHOUT ROWID;
 """
 
+PageKey = tuple[UrlId, str]  # a URL's id and a collection
 ForgetOnce = Callable[[str, UrlId], None]
+ReadLimit = Callable[[Cursor], Cursor]  # from the durable lengths of the archive to those that are to be read
 FollowerT = TypeVar("FollowerT")
 
 
@@ -125,10 +127,12 @@ class NewestVisits:
 
     def newest(self, collection: str, key: UrlId) -> int:
         """The number of the newest visit that was applied; -1: none."""
-        found = rows(
-            self._state.connection, "SELECT visit FROM visits WHERE id = ? AND collection = ?", (key, collection)
-        )
-        return found[0][0] if found else -1
+        return self.newest_of([key]).get((key, collection), -1)
+
+    def newest_of(self, keys: Sequence[UrlId]) -> dict[PageKey, int]:
+        """The numbers of the newest visits of these few URLs that were applied, in all collections."""
+        sql = f"SELECT id, collection, visit FROM visits WHERE id IN ({', '.join('?' * len(keys))})"  # noqa: S608 (marks)
+        return {(key, name): visit for key, name, visit in rows(self._state.connection, sql, tuple(keys))}
 
     def record(
         self,
@@ -276,12 +280,14 @@ def unread_entries(
     apply_first: Callable[[], None],
     hear: OnCollectionNote | None = None,
     wanted: UrlFilter | None = None,
+    limit: ReadLimit | None = None,
     conversions: frozenset[str] = ALL_CONVERSIONS,
 ) -> tuple[Cursor, Iterator[ArchiveEntry]]:
-    """The durable lengths of the archive, and the records up to there, to be read after deletions and takedowns are
-    applied. `conversions`: the types of conversion records to read.
+    """The durable lengths of the archive, perhaps limited, and the records up to there, to be read after deletions and
+    takedowns are applied. `conversions`: the types of conversion records to read.
     """
     upto = visit_lengths(archive)  # first: deletions of later records may also become known later
+    upto = upto if limit is None else limit(upto)
     apply_first()
     return upto, follow(archive, state.cursor.copy(), hear, wanted=wanted, conversions=conversions, upto=upto)
 
@@ -323,10 +329,15 @@ class ArchiveProjection:
         self.deletions = ProjectionDeletions(data.archive, state)
         self.takedowns = ProjectionTakedowns(data, state, is_ours)
 
-    def read(self, now: float, stop: threading.Event | None = None) -> int:
-        """Apply all durable records, committing whenever a batch is full; the number of records."""
+    def read(self, now: float, stop: threading.Event | None = None, limit: ReadLimit | None = None) -> int:
+        """Apply all durable records up to the limit, committing whenever a batch is full; the number of records."""
         upto, entries = unread_entries(
-            self._data.archive, self.state, self._apply_first, wanted=self._is_ours, conversions=self._conversions
+            self._data.archive,
+            self.state,
+            self._apply_first,
+            wanted=self._is_ours,
+            limit=limit,
+            conversions=self._conversions,
         )
         read = 0
         for entry in self._target.apply_all(entries):

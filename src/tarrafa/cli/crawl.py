@@ -1,4 +1,5 @@
-"""Commands `crawl`, `worker` and `frontier serve`: run a supervisor in the foreground, with progress and summary.
+"""Commands `crawl`, `worker`, `frontier serve` and `frontier reset-clock`; the first three run a supervisor in the
+foreground, with progress and summary.
 
 Progress is a line that is redrawn in a terminal, and a line every few seconds elsewhere. If another process owns the
 data directory, the collection is submitted to that process.

@@ -3,8 +3,8 @@
 Promises: the same document wherever it is made: in this process, or in child processes that send field values to the
 writer (`DocumentBuilderPool`), in the order of the records. A page is indexed with the links known by then: without a
 link graph, it has no in-links. The site of a page (`SiteResolver`) is the registrable domain by the bundled public
-suffix list and by the suffixes that the page's collection adds: each archive file begins with the configuration of its
-collection. Knows nothing of commits or cursors.
+suffix list and by the suffixes that the page's collection adds: its first configuration in the archive says which.
+Knows nothing of commits or cursors.
 
 Text analysis and graph look-ups are two thirds of the work of indexing, and the rest is tantivy's own thread: with
 child processes, a tenth is left for the writer.
@@ -13,8 +13,8 @@ child processes, a tenth is left for the writer.
 import contextlib
 import multiprocessing
 import os
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
@@ -25,20 +25,27 @@ from typing import Any, NamedTuple
 import msgspec
 import tantivy
 
-from tarrafa.archive.warc_reader import ArchiveEntry, first_notes
+from tarrafa.archive.warc_reader import ArchiveEntry, first_configuration
 from tarrafa.errors import ConfigError, DataError
 from tarrafa.graph.reader import GraphReader
 from tarrafa.i18n import message
-from tarrafa.index.document_fields import NO_STANDING, DocumentValues, LinkStanding, document_from_values, fill_document
+from tarrafa.index.document_fields import (
+    NO_STANDING,
+    DocumentValues,
+    LinkStanding,
+    document_from_values,
+    fill_document,
+    indexed_standing,
+)
 from tarrafa.index.index_state import IndexedStanding
-from tarrafa.model import CollectionNote, VisitRecord
+from tarrafa.model import UrlId, VisitRecord
 from tarrafa.parse.public_suffix import PublicSuffixes
 from tarrafa.parse.url import host_name, url_id
 from tarrafa.runtime.child_process import die_with_parent
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.public_suffix_list import bundled_suffix_list
 
-BATCH_RECORDS = 64  # records per message to a child
+BATCH_RECORDS = 64  # records whose links are looked up together, and records per message to a child
 BATCHES_AHEAD = 3  # batches in flight for each child, so that it never waits
 
 
@@ -50,6 +57,9 @@ class PreparedDocument(NamedTuple):
 
 
 PrepareDocument = Callable[[], PreparedDocument]
+PreparedBatch = list[
+    tuple[ArchiveEntry, PrepareDocument]
+]  # entries in order, each with a function that returns its document
 
 
 class DocumentBuilder:
@@ -67,36 +77,60 @@ class DocumentBuilder:
                 self._graph = GraphReader(self._data)
         return self._graph
 
-    def build_all(self, entries: Iterable[ArchiveEntry]) -> Iterator[tuple[ArchiveEntry, PrepareDocument]]:
-        """Every entry in order, with a function that returns its document."""
-        for entry in entries:
-            yield entry, partial(self.build, entry.record)
+    def build_all(self, entries: Iterable[ArchiveEntry]) -> Iterator[PreparedBatch]:
+        """Every entry in order, in batches."""
+        for batch in _batches(entries):
+            standings = self.link_standings([entry.record for entry in batch])
+            yield [
+                (entry, partial(self.build, entry.record, standing))
+                for entry, standing in zip(batch, standings, strict=True)
+            ]
 
-    def build(self, record: VisitRecord) -> PreparedDocument:
+    def build(self, record: VisitRecord, standing: LinkStanding) -> PreparedDocument:
         """The document of a record that has a page."""
         document = tantivy.Document()
-        return PreparedDocument(document, self.fill(document, record))
+        return PreparedDocument(document, self.fill(document, record, standing))
 
-    def fill(self, found: tantivy.Document | DocumentValues, record: VisitRecord) -> IndexedStanding:
+    def fill(
+        self, found: tantivy.Document | DocumentValues, record: VisitRecord, standing: LinkStanding
+    ) -> IndexedStanding:
         """Write the page of a record into a tantivy document, or into `DocumentValues`."""
         assert record.page is not None, "only pages become documents"
-        standing = self.link_standing(record.url, record.collection)
-        fill_document(
-            found, record, record.page, self._sites.site_of(record.collection, host_name(record.url)), standing
-        )
-        return IndexedStanding(standing.in_links, standing.rank)
+        site = self._sites.site_of(record.collection, host_name(record.url))
+        fill_document(found, record, record.page, site, standing)
+        return indexed_standing(standing)
 
-    def link_standing(self, url: str, collection: str) -> LinkStanding:
-        """Anchors, in-links and rank of a page, as far as known; a page can be found without them."""
-        graph, identity = self.graph, url_id(url)
+    def link_standings(self, records: Sequence[VisitRecord]) -> list[LinkStanding]:
+        """Anchors, in-links and rank of each page, as far as known; a page can be found without them."""
+        found, by_collection = [NO_STANDING] * len(records), defaultdict[str, list[int]](list)
+        for place, record in enumerate(records):
+            if record.page is not None:
+                by_collection[record.collection].append(place)
+        graph = self.graph
         if graph is None:
-            return NO_STANDING
+            return found
         try:
-            in_links, rank = graph.standings([identity], collection).get(identity, (0, NO_STANDING.rank))
-            return LinkStanding(graph.anchors(url, collection) if in_links else [], in_links, rank)
+            for collection, places in by_collection.items():
+                ids = [url_id(records[place].url) for place in places]
+                for place, standing in zip(places, link_standings(graph, ids, collection), strict=True):
+                    found[place] = standing
         except DataError:
             self._graph = None
-            return NO_STANDING
+        return found
+
+
+def link_standings(graph: GraphReader, ids: Sequence[UrlId], collection: str) -> Iterator[LinkStanding]:
+    """Anchors, in-links and rank of each of a few pages; a page that the graph does not know has none."""
+    known = graph.links_of(ids, collection)
+    for key in ids:
+        links = known.get(key)
+        yield NO_STANDING if links is None else LinkStanding(links.anchors, links.in_links, links.rank)
+
+
+def _batches(entries: Iterable[ArchiveEntry]) -> Iterator[list[ArchiveEntry]]:
+    rest = iter(entries)
+    while batch := list(islice(rest, BATCH_RECORDS)):
+        yield batch
 
 
 # -- child processes --------------------------------------------------------------------------------------------------
@@ -125,24 +159,23 @@ class DocumentBuilderPool:
     def __exit__(self, *_: object) -> None:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def build_all(self, entries: Iterable[ArchiveEntry]) -> Iterator[tuple[ArchiveEntry, PrepareDocument]]:
-        """Every entry in order, with a function that returns its document."""
+    def build_all(self, entries: Iterable[ArchiveEntry]) -> Iterator[PreparedBatch]:
+        """Every entry in order, in batches."""
         under_way: deque[tuple[list[ArchiveEntry], Future[bytes]]] = deque()
-        rest = iter(entries)
         try:
-            while batch := list(islice(rest, BATCH_RECORDS)):
+            for batch in _batches(entries):
                 under_way.append((batch, self._pool.submit(_build_batch, _encode([entry.record for entry in batch]))))
                 if len(under_way) > self._ahead:
-                    yield from _prepared(*under_way.popleft())
+                    yield _prepared(*under_way.popleft())
             while under_way:
-                yield from _prepared(*under_way.popleft())
+                yield _prepared(*under_way.popleft())
         except BrokenProcessPool:
             raise DataError(message("a process that analysed pages was killed; run the command again")) from None
 
 
-def _prepared(batch: list[ArchiveEntry], future: "Future[bytes]") -> Iterator[tuple[ArchiveEntry, PrepareDocument]]:
-    for entry, (values, standing) in zip(batch, _decode_built(future.result()), strict=True):
-        yield entry, partial(_document_of, values, standing)
+def _prepared(batch: list[ArchiveEntry], future: "Future[bytes]") -> PreparedBatch:
+    built = zip(batch, _decode_built(future.result()), strict=True)
+    return [(entry, partial(_document_of, values, standing)) for entry, (values, standing) in built]
 
 
 def _document_of(values: list[Any], standing: IndexedStanding) -> PreparedDocument:
@@ -157,12 +190,13 @@ def _start_child(parent: int, root: Path) -> None:
 
 def _build_batch(records: bytes) -> bytes:
     """Build the documents of a batch in a child process."""
-    return _encode([_values_of(record) for record in _decode_records(records)])
+    decoded = _decode_records(records)
+    return _encode([_values_of(*one) for one in zip(decoded, _builder.link_standings(decoded), strict=True)])
 
 
-def _values_of(record: VisitRecord) -> tuple[list[Any], IndexedStanding]:
+def _values_of(record: VisitRecord, standing: LinkStanding) -> tuple[list[Any], IndexedStanding]:
     document = DocumentValues()
-    return document.values, _builder.fill(document, record) if record.page is not None else IndexedStanding()
+    return document.values, _builder.fill(document, record, standing) if record.page is not None else IndexedStanding()
 
 
 # -- sites -------------------------------------------------------------------------------------------------------------
@@ -194,11 +228,8 @@ class SiteResolver:
         return found.site(host)
 
     def _suffixes_of(self, collection: str) -> PublicSuffixes:
-        for note in first_notes(self._archive):
-            if isinstance(note, CollectionNote) and note.collection == collection:
-                try:
-                    extra = _decode(note.config).network.suffixes
-                    return PublicSuffixes(bundled_suffix_list(), extra) if extra else self._bundled
-                except (msgspec.MsgspecError, ConfigError):
-                    break
+        config = first_configuration(self._archive, collection)
+        with contextlib.suppress(msgspec.MsgspecError, ConfigError):
+            if config is not None and (extra := _decode(config).network.suffixes):
+                return PublicSuffixes(bundled_suffix_list(), extra)
         return self._bundled

@@ -20,7 +20,7 @@ import tantivy
 from xxhash import xxh3_64_intdigest
 
 from tarrafa.index import schema
-from tarrafa.index.index_state import PageFate
+from tarrafa.index.index_state import IndexedStanding, PageFate
 from tarrafa.index.page_terms import PageTerms, page_terms, page_vocabulary
 from tarrafa.index.text_analysis import compose, fold, primary_language, words
 from tarrafa.model import DeclaredEntity, Outcome, Page, Status, UrlId, VisitRecord, is_inconclusive
@@ -94,6 +94,12 @@ class LinkStanding(NamedTuple):
 NO_STANDING = LinkStanding()
 
 
+def indexed_standing(standing: LinkStanding) -> IndexedStanding:
+    """What the index keeps of a standing, to compare with a later one. The order of anchors does not matter."""
+    anchors = "\n".join(sorted(standing.anchors[:ANCHORS_MAX]))
+    return IndexedStanding(standing.in_links, standing.rank, signed_64(xxh3_64_intdigest(anchors.encode())))
+
+
 FieldValue = str | int | float | bytes
 
 
@@ -163,7 +169,8 @@ def fill_document(
 
 LINKS_SHARE = 0.1
 # A page whose in-links or link factor have changed so many times is indexed again; until then search counts no more.
-IN_LINKS_RATIO = 2.0
+IN_LINKS_RATIO = 4.0
+ANCHORS_IN_LINKS_RATIO = 2.0  # after so many times the in-links, its anchors are compared: new ones index it again, too
 LINK_FACTOR_RATIO = 1.05
 # A new page counts with the mean rank, and most pages fall below it: that alone (1.07) does not index them again.
 LOWER_LINK_FACTOR_RATIO = 1.1

@@ -1,7 +1,7 @@
 """Index follower: applies archived visits to the tantivy index, commits, refreshes anchors, and rebuilds the index.
 
-Promises: follows the archive from where it stopped, after any kind of stop; a page can be found a few seconds after it
-became durable, and within a second when the crawl is idle; updates and deletions go by URL and never back in time. A
+Promises: follows the archive from where it stopped, after any kind of stop; a page can be found some ten seconds after
+it became durable, and within a second when the crawl is idle; updates and deletions go by URL and never back in time. A
 page that is taken down is deleted with the next commit; until then search filters it. An index with the layout of
 another version of Tarrafa is refused and left unchanged. tantivy commits first, then cursor and visit numbers: a crash
 repeats work and changes nothing. One process at a time for each part of the index (`shards`); it skips the records of
@@ -11,11 +11,9 @@ nothing of queries.
 
 import logging
 import threading
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from itertools import groupby
-from operator import attrgetter
 from time import thread_time
 from types import TracebackType
 from typing import IO
@@ -26,36 +24,37 @@ import tantivy
 from tarrafa.archive.projection import (
     COMMIT_IDLE_S,
     ArchiveProjection,
+    PageKey,
+    ReadLimit,
     cursor_of,
     lock_projection,
     unread_bytes,
     with_each_follower,
 )
-from tarrafa.archive.warc_reader import ArchiveEntry, Cursor, read_entry, visit_lengths
+from tarrafa.archive.warc_reader import ArchiveEntry, Cursor, visit_lengths
 from tarrafa.clock import boottime
 from tarrafa.errors import DataError
 from tarrafa.graph.reader import GraphReader
 from tarrafa.i18n import message
 from tarrafa.index import index_state, schema, shards
-from tarrafa.index.document_builder import DocumentBuilder, DocumentBuilderPool, PreparedDocument, PrepareDocument
+from tarrafa.index.anchor_refresh import AnchorRefresher
+from tarrafa.index.document_builder import (
+    DocumentBuilder,
+    DocumentBuilderPool,
+    PreparedDocument,
+    PrepareDocument,
+)
 from tarrafa.index.document_fields import (
-    IN_LINKS_RATIO,
-    LINK_FACTOR_RATIO,
-    LOWER_LINK_FACTOR_RATIO,
     IndexAction,
+    LinkStanding,
     document_key,
     index_action,
-    link_factor,
     page_fate,
     split_url_id,
 )
 from tarrafa.index.index_state import (
-    FIRST,
-    IndexedPage,
-    IndexedStanding,
     IndexedVisits,
     PageFate,
-    PageKey,
     PagesByFate,
     pages_by_fate,
     read_links_version,
@@ -71,8 +70,7 @@ POLL_S = 0.2
 REFRESH_STEP_S, REFRESH_STEP_BUSY_S = 0.1, 0.03  # maximum delay of new pages by a refresh step
 WRITER_HEAP_BYTES = 64 << 20
 WRITER_THREADS = 1
-PAGES_PER_READ = 500  # pages per query of a sweep
-PAUSE_S_MIN, PAUSE_TIMES = 0.5, 9.0  # between two sweeps: a multiple of the duration of the last one
+GRAPH_WAIT_S = 2.0  # see `GraphWait`
 
 
 class IndexFollower:
@@ -126,9 +124,16 @@ class IndexFollower:
         self._visits.close()
         self._lock.close()
 
-    def read(self, now: float, stop: threading.Event | None = None) -> int:
-        """Apply all durable records, committing whenever a batch is full; the number of records."""
-        return self.projection.read(now, stop)
+    def read(self, now: float, stop: threading.Event | None = None, limit: ReadLimit | None = None) -> int:
+        """Apply all durable records up to the limit, committing whenever a batch is full; the number of records."""
+        return self.projection.read(now, stop, limit)
+
+    def graph_cursor(self) -> Cursor | None:
+        """How far the link graph has applied the archive; None without a graph."""
+        graph = self._builder.graph
+        with suppress(DataError):
+            return graph.cursor() if graph is not None else None
+        return None
 
     def links_version(self) -> str:
         """The version of the links that pages are written with now; empty without a graph."""
@@ -147,15 +152,18 @@ class IndexFollower:
     # -- called by the projection ----------------------------------------------------------------------------------
 
     def apply_all(self, entries: Iterable[ArchiveEntry]) -> Iterator[ArchiveEntry]:
-        for entry, prepare in self._build_all(entries):
-            self._apply(entry, prepare)
-            yield entry
+        for batch in self._build_all(entries):
+            newest = self._visits.newest_of([url_id(entry.record.url) for entry, _ in batch])
+            for entry, prepare in batch:
+                self._apply(entry, prepare, newest)
+                yield entry
 
     def commit_target(self) -> None:
         if self._has_changes:
             with schema.tantivy_errors(self._path):
                 self._writer.commit()
         self._has_changes = False
+        self._refresher.note_committed(boottime())
 
     def drop_collection(self, name: str, at: float) -> None:
         with schema.tantivy_errors(self._path):
@@ -203,26 +211,35 @@ class IndexFollower:
     # -- pages -----------------------------------------------------------------------------------------------------
 
     def refresh(self, now: float, step_s: float) -> bool:
-        """Write pages again whose in-links or rank have changed, up to a time limit; whether there may be more."""
-        graph = self._builder.graph
-        if graph is None or not self._refresher.is_due(graph, now, committed=not self.projection.pace.records):
+        """Write pages again whose in-links, anchors or rank have changed, up to a time limit; whether there may be
+        more.
+        """
+        graph, pace = self._builder.graph, self.projection.pace
+        if graph is None or not self._refresher.is_due(graph, now, committed=not pace.records):
             return False
         began_s = thread_time()
         while (clock := boottime()) < now + step_s:
-            entry = self._refresher.next_entry()
-            if entry is None:
-                self.commit()
-                self._refresher.end(clock)
+            found = self._refresher.next_entry()
+            if found is None:
+                self._end_sweep(clock)
                 return False
-            self._rewrite(entry, clock)
+            self._rewrite(*found, clock)
         self._refresher.add_time(thread_time() - began_s)
         return True
 
-    def _rewrite(self, entry: ArchiveEntry, now: float) -> None:
+    def _end_sweep(self, now: float) -> None:
+        """A sweep ends with a commit. While records come, it waits for theirs."""
+        self._refresher.is_written = True
+        if not self.projection.pace.has_uncommitted:
+            self._refresher.note_committed(now)
+        elif not self.projection.pace.records:
+            self.commit()
+
+    def _rewrite(self, entry: ArchiveEntry, standing: LinkStanding, now: float) -> None:
         record = entry.record
         if self._is_excluded(record) or index_action(record) is not IndexAction.WRITE:
             return
-        self._write(entry, PageFate.INDEXED, self._builder.build(record))
+        self._write(entry, PageFate.INDEXED, self._builder.build(record, standing))
         self.projection.pace.touch(now)
 
     def _is_excluded(self, record: VisitRecord) -> bool:
@@ -233,15 +250,18 @@ class IndexFollower:
         with schema.tantivy_errors(self._path):
             self._writer.wait_merging_threads()
 
-    def _apply(self, entry: ArchiveEntry, prepare: PrepareDocument) -> None:
+    def _apply(self, entry: ArchiveEntry, prepare: PrepareDocument, newest: dict[PageKey, int]) -> None:
+        """Apply a visit if it is newer than the newest one of its page, and note it as such."""
         record, meaning, identity = entry.record, index_action(entry.record), url_id(entry.record.url)
         # A visit without effect is not recorded either: files are not read in the order of their visits.
         if self.projection.deletions.covers(record):
             return
         if record.outcome.status == Status.TAKEN_DOWN:  # from now on its collection does not keep it
             self._visits.change_fate(identity, PageFate.TAKEN_DOWN, PageFate.NOT_KEPT, record.collection)
-        if meaning is IndexAction.NOTHING or record.visit <= self._visits.newest(record.collection, identity):
+        key = (identity, record.collection)
+        if meaning is IndexAction.NOTHING or record.visit <= newest.get(key, -1):
             return
+        newest[key] = record.visit
         fate = page_fate(record, is_taken_down=self.projection.takedowns.covers(record.url))
         self._write(entry, fate, prepare() if fate is PageFate.INDEXED else None)
 
@@ -249,7 +269,7 @@ class IndexFollower:
         """Replace the document of a page, or delete it."""
         record, identity = entry.record, url_id(entry.record.url)
         page = record.page if prepared is not None else None
-        standing = (None, None) if prepared is None else prepared.standing
+        standing = (None, None, None) if prepared is None else prepared.standing
         self._has_changes = True
         with schema.tantivy_errors(self._path):
             self._writer.delete_documents_by_term(schema.KEY, document_key(record.collection, identity))
@@ -266,80 +286,38 @@ def _lock(data: DataDirectory, *, wait: bool = False) -> IO[bytes]:
     return lock_projection(data.index, "index", wait=wait)
 
 
-# -- anchor refresh ----------------------------------------------------------------------------------------------------
+# -- waiting for the graph ---------------------------------------------------------------------------------------------
 
 
-def is_stale(then: IndexedStanding, now: IndexedStanding) -> bool:
-    """Whether in-links or rank of a page have clearly changed."""
-    few, many = sorted((then.in_links, now.in_links))
-    before, after = link_factor(then.rank), link_factor(now.rank)
-    ranked = after >= LINK_FACTOR_RATIO * before or before >= LOWER_LINK_FACTOR_RATIO * after
-    return ranked or (many > 0 and many >= IN_LINKS_RATIO * few)
+class GraphWait:
+    """Limits what the index reads to what the graph has applied: a page that is indexed before its links are known is
+    written twice, and a third of all pages was.
 
-
-class AnchorRefresher:
-    """Finds pages whose in-links or rank have changed, so that they are indexed again with new anchors.
-
-    A page is indexed seconds after its visit, when few of its in-links are known: it has few anchors and a low link
-    factor. Pages whose in-links have at least doubled or halved since, or whose link factor has clearly changed, are
-    found in sweeps over all pages, in steps of bounded time, and are written again from their record in the archive,
-    without a visit. A sweep runs only if the graph has changed since the last one, and sweeps take at most a tenth of
-    the time while other work goes on; when there is none, a few seconds settle everything. A page whose in-links double
-    twice between two sweeps is written once: the number of writes grows with the logarithm of the in-links.
+    A record waits for GRAPH_WAIT_S at most. A graph that did not apply within that time what the archive held (it is
+    stopped, it is rebuilt, it cannot keep pace) is not waited for until it has.
     """
 
-    def __init__(self, data: DataDirectory, visits: IndexedVisits) -> None:
-        self._archive, self._visits = data.archive, visits
-        self._settled = read_links_version(data)
-        self._stale: Iterator[IndexedPage] | None = None  # pages of the running sweep
-        self._links = ""  # the version of links and ranks of the running sweep
-        self._took_s = self._next_at = 0.0
+    def __init__(self) -> None:
+        self._awaited = deque[tuple[float, Cursor]]()  # what the archive held at some moments, the oldest first
 
-    def is_due(self, graph: GraphReader, now: float, committed: bool) -> bool:
-        """Whether a sweep is running, or another one must start: it sees only `committed` pages."""
-        if self._stale is None and committed and now >= self._next_at:
-            self._took_s, self._next_at = 0.0, now + PAUSE_S_MIN
-            with suppress(DataError):  # the graph may be being rebuilt
-                self._links = " ".join(graph.version())
-                self._stale = self._sweep(graph) if self._links != self._settled else None
-        return self._stale is not None
+    def limit(self, durable: Cursor, applied: Cursor | None, now: float) -> Cursor:
+        """How far to read an archive of these lengths; `applied` by the graph, None without one."""
+        if applied is None:
+            return durable
+        awaited = self._awaited
+        if not awaited or awaited[-1][1] != durable:
+            awaited.append((now, durable))
+        while awaited and _covers(applied, awaited[0][1]):
+            awaited.popleft()
+        if awaited and now - awaited[0][0] < GRAPH_WAIT_S:
+            return {file: min(end, applied.get(file, 0)) for file, end in durable.items()}
+        while len(awaited) > 1:  # applied, or not waited for: only the oldest says when to wait again
+            awaited.pop()
+        return durable
 
-    def next_entry(self) -> ArchiveEntry | None:
-        """The archive record of the next page to write again; None at the end of a sweep."""
-        assert self._stale is not None
-        try:
-            for page in self._stale:
-                if self._visits.newest(page.collection, page.key) == page.visit:
-                    entry = read_entry(self._archive, page.file, page.start)
-                    if entry is not None:
-                        return entry
-        except DataError as error:  # a permanent error is also met and reported by the follower itself
-            log.warning("pages are written anew later: %s", error)
-            self._links = ""
-        return None
 
-    def add_time(self, took_s: float) -> None:
-        """Add processor time to this sweep."""
-        self._took_s += took_s
-
-    def end(self, now: float) -> None:
-        """All pages that were found are written and committed."""
-        self._visits.note_links_version(self._links)
-        self._settled, self._stale = self._links, None
-        self._next_at = now + max(PAUSE_S_MIN, PAUSE_TIMES * self._took_s)
-
-    def _sweep(self, graph: GraphReader) -> Iterator[IndexedPage]:
-        after: PageKey | None = FIRST
-        by_collection = attrgetter("collection")
-        while after is not None:
-            pages, after = self._visits.shown_pages(after, PAGES_PER_READ)
-            for collection, group in groupby(sorted(pages, key=by_collection), by_collection):
-                some = list(group)
-                present = graph.standings([page.key for page in some], collection)
-                for page in some:
-                    now = IndexedStanding(*present.get(page.key, (0, page.standing.rank)))
-                    if is_stale(page.standing, now):
-                        yield page
+def _covers(applied: Cursor, wanted: Cursor) -> bool:
+    return all(applied.get(file, 0) >= end for file, end in wanted.items())
 
 
 # -- entry points ------------------------------------------------------------------------------------------------------
@@ -349,11 +327,12 @@ def follow(data: DataDirectory, stop: threading.Event) -> None:
     """Follow the archive until `stop` is set; all records read are committed at the end. Idle time is used to refresh
     pages whose in-links or rank have changed.
     """
-    read_at = 0.0
+    read_at, wait = 0.0, GraphWait()
     with IndexFollower(data) as follower:
         while not stop.is_set():
             now = boottime()
-            read = follower.read(now, stop)
+            applied = follower.graph_cursor()
+            read = follower.read(now, stop, lambda durable: wait.limit(durable, applied, now))  # noqa: B023 (called at once)
             if follower.projection.pace.is_due(boottime()):
                 follower.commit()
             read_at = now if read else read_at

@@ -2,13 +2,14 @@
 
 Promises: cursor, visits and standings are saved together, and only after tantivy has committed the documents. A crash
 in between replays records over existing documents, and replaying is harmless: each begins by deleting its own key. An
-indexed page keeps the position of its archive record, and its in-links and rank at indexing time (`IndexedStanding`),
-so that it can be written again when they have changed (`follower.AnchorRefresher`). Search need not filter pages that
-the index has deleted, as reported by `is_applied`: the takedown marker is written after the commit, and removed before
-the next change. Every page that its collection keeps has a fate (`PageFate`), and the totals by fate, which triggers
-keep, change with it in one transaction. Knows nothing of documents.
+indexed page keeps the position of its archive record, and its in-links, rank and anchors at indexing time
+(`IndexedStanding`), so that it can be written again when they have changed (`AnchorRefresher`). Search need
+not filter pages that the index has deleted, as reported by `is_applied`: the takedown marker is written after the
+commit, and removed before the next change. Every page that its collection keeps has a fate (`PageFate`), and the totals
+by fate, which triggers keep, change with it in one transaction. Knows nothing of documents.
 """
 
+from collections.abc import Sequence
 from contextlib import suppress
 from enum import IntEnum
 from pathlib import Path
@@ -16,7 +17,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from tarrafa.archive.projection import STATE_SCHEMA, TAKEDOWN_SCHEMA, VISITS_SCHEMA, NewestVisits, ProjectionState
+from tarrafa.archive.projection import (
+    STATE_SCHEMA,
+    TAKEDOWN_SCHEMA,
+    VISITS_SCHEMA,
+    NewestVisits,
+    PageKey,
+    ProjectionState,
+)
 from tarrafa.errors import data_error_from_os
 from tarrafa.i18n import message
 from tarrafa.model import UrlId
@@ -25,11 +33,14 @@ from tarrafa.runtime.heartbeat import Count
 from tarrafa.runtime.sqlite import SqliteFile, rows
 from tarrafa.takedown import TakedownSet
 
-FORMAT = 5
+FORMAT = 6
 CACHE_KIB = 16 << 10
 DROPPED_AT_ONCE = 10_000  # visits of a deleted collection
 
-OWN_COLUMNS = "in_links INTEGER, rank REAL, fate INTEGER NOT NULL, cut INTEGER NOT NULL, cut_text INTEGER NOT NULL"
+OWN_COLUMNS = (
+    "in_links INTEGER, rank REAL, anchors INTEGER, fate INTEGER NOT NULL, cut INTEGER NOT NULL,"
+    " cut_text INTEGER NOT NULL"
+)
 TOTALS_SCHEMA = """
 CREATE TABLE settled (links TEXT NOT NULL); -- that every page was looked at with: see `AnchorRefresher`
 CREATE TABLE totals (                       -- pages of each collection by fate; `cut`, `cut_text`: of those indexed
@@ -80,10 +91,11 @@ class PagesByFate(msgspec.Struct, frozen=True):
 
 
 class IndexedStanding(NamedTuple):
-    """In-links and rank of a page at indexing time."""
+    """In-links, rank and a hash of the anchors of a page at indexing time; None: the anchors are not known."""
 
     in_links: int = 0
     rank: float = 0.0
+    anchors: int | None = None
 
 
 class IndexedPage(NamedTuple):
@@ -97,7 +109,6 @@ class IndexedPage(NamedTuple):
     standing: IndexedStanding
 
 
-PageKey = tuple[UrlId, str]  # a URL's id and a collection
 FIRST: PageKey = (b"", "")
 
 
@@ -125,13 +136,18 @@ class IndexedVisits:
         with self.errors:
             return self._newest.newest(collection, key)
 
+    def newest_of(self, keys: Sequence[UrlId]) -> dict[PageKey, int]:
+        """The numbers of the newest visits of these few URLs that were applied, in all collections."""
+        with self.errors:
+            return self._newest.newest_of(keys)
+
     def shown_pages(self, after: PageKey, limit: int) -> tuple[list[IndexedPage], PageKey | None]:
         """Indexed pages in the order of their keys, after a given key; and the key to continue after, None at the
         end.
         """
         sql = (
-            "SELECT id, collection, visit, file, start, in_links, rank FROM visits WHERE (id, collection) > (?, ?)"
-            " ORDER BY id, collection LIMIT ?"
+            "SELECT id, collection, visit, file, start, in_links, rank, anchors FROM visits"
+            " WHERE (id, collection) > (?, ?) ORDER BY id, collection LIMIT ?"
         )
         with self.errors:
             found = rows(self.state.connection, sql, (*after, limit))
@@ -153,7 +169,7 @@ class IndexedVisits:
                 (key, int(before), collection),
             )
             self.state.connection.executemany(
-                "INSERT INTO visits VALUES (?, ?, ?, NULL, NULL, NULL, NULL, ?, 0, 0)",
+                "INSERT INTO visits VALUES (?, ?, ?, NULL, NULL, NULL, NULL, NULL, ?, 0, 0)",
                 [(*row, int(after)) for row in found],
             )
 

@@ -25,7 +25,7 @@ def test_a_takedown_counts_for_a_remembered_link_at_once_and_ends_at_once():
     taken_down: set[str] = set()
     admission = Admission(collection(), taken_down.__contains__)
     found = []
-    for orders in (set[str](), {INSIDE}, {INSIDE, TRAP}, set[str]()):
+    for orders in ((), (INSIDE,), (INSIDE, TRAP), ()):
         taken_down.clear()
         taken_down.update(orders)
         found.append([offer.status for url in (INSIDE, TRAP) if (offer := admission.admit(url, 1)) is not None])
