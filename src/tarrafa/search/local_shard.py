@@ -212,7 +212,7 @@ class LocalShard:
         )
         matching = self._query_builder(request, context.rules, snapshot, overall)
         leaves = matching.score_components(_parsed_query(request), request.natural, request.extras)
-        if query.late is not None:
+        if query.late:
             best = snapshot.top_matches(query.matches, LATE_PAIR_MATCHES, schema.STATIC).addresses()
             leaves = [leaf for leaf in leaves if place in best or not leaf.is_late]
         stretch = _means(snapshot, overall).penalty_ratio(length)
@@ -340,11 +340,16 @@ class LocalShard:
         measured = [score + log2(2 + static) * gained[place] for score, static, place in several]
         return matches.with_scores([*measured, *matches.scores[RENORMALIZED_MATCHES:]])
 
-    def _with_late_pairs(self, matches: IndexMatches, snapshot: IndexSnapshot, late: TantivyQuery) -> IndexMatches:
+    def _with_late_pairs(
+        self, matches: IndexMatches, snapshot: IndexSnapshot, late: tuple[TantivyQuery, ...]
+    ) -> IndexMatches:
         """The matches, the best of them rescored with what they gain from costly pairs of words; best first."""
         first = matches.first(LATE_PAIR_MATCHES)
-        both = TantivyQuery.boolean_query([(Occur.Must, late), (Occur.Must, best_urls_query(first.ids()))])
-        gains = snapshot.scores(both, len(first) + URLS_MAX)
+        these, gains = best_urls_query(first.ids()), defaultdict[DocumentAddress, float](float)
+        for pair in late:
+            both = TantivyQuery.boolean_query([(Occur.Must, pair), (Occur.Must, these)])
+            for place, gain in snapshot.scores(both, len(first) + URLS_MAX).items():
+                gains[place] += gain
         several = zip(first.scores, first.field_values(schema.STATIC), first.addresses(), strict=True)
         scores = [score + log2(2 + static) * gains.get(place, 0.0) for score, static, place in several]
         return matches.with_scores([*scores, *matches.scores[LATE_PAIR_MATCHES:]]) if gains else matches
@@ -359,14 +364,14 @@ class LocalShard:
     ) -> tuple[int, list[Candidate]]:
         """The number of all matches, and the first ones in the order of their scores."""
         order, gain_max = SORT_FIELDS.get(request.sort), _gain_max(request)
-        late = query.late if order is None else None
-        reading = max(RERANKED_SHARE * limit if gain_max > 1 else limit, LATE_PAIR_MATCHES if late is not None else 0)
+        late = query.late if order is None else ()
+        reading = max(RERANKED_SHARE * limit if gain_max > 1 else limit, LATE_PAIR_MATCHES if late else 0)
         while True:
             matches = context.snapshot.top_matches(query.matches, reading, weight=schema.STATIC, order=order)
             if not matches:
                 return matches.total, []
             last = matches.scores[-1]
-            if late is not None:
+            if late:
                 matches = self._with_late_pairs(matches, context.snapshot, late)
             if order is None:
                 matches = self._renormalized(matches, context, request, overall)
