@@ -51,6 +51,7 @@ def plain_links(markup: str) -> dict[str, Link]:
 @example("<a href=x><table><a href=y>um</a></table></a><a href=x>dois</a>")
 @example("<template><a href=x>um</a><template><a href=y></a></template></template><a href=z>dois</a>")
 @example("<svg><a href=x>um<title>t</title></a></svg><math><a href=y>dois</a></math><area href=z>")
+@example("<svg><area href=x alt=m><a href=x>")
 @example("<a href=x rel=nofollow>um</a><a href=x#1>dois</a><a href=x#2 rel=nofollow></a>")
 def test_the_anchors_of_any_markup_are_those_of_a_plain_reading(markup):
     found = parse(markup.encode(), PAGE, "text/html; charset=utf-8").links
