@@ -39,7 +39,8 @@ def plain_links(markup: str) -> dict[str, Link]:
             image = element.find("img")
             alternatives = (element.attr("alt"), element.attr("title"), image.attr("alt") if image is not None else "")
             text = element.to_text() or next(filter(None, alternatives), "")
-        text = " ".join(text.split())[:ANCHOR_LENGTH_MAX] if "\n" in text else text
+        if "\n" in text or len(text) > ANCHOR_LENGTH_MAX:
+            text = " ".join(text.split())[:ANCHOR_LENGTH_MAX].rstrip()
         rel = (element.attr("rel") or "").lower().split()
         known = found.get(url, Link(url, "", " ".join(rel)))
         found[url] = Link(url, known.anchor or text, " ".join(token for token in known.rel.split() if token in rel))
