@@ -171,8 +171,8 @@ def test_when_to_commit():
     assert not pace.has_uncommitted, "nothing was read"
     pace.advance({"w1": 6}, 100.0)
     assert (pace.is_due(100.1), pace.is_due(100.5)) == (False, True), "nothing more comes"
-    pace.touch(102.9, records=1)
-    assert (pace.is_due(102.95), pace.is_due(103.0)) == (False, True), "the first has waited long enough"
+    pace.touch(109.9, records=1)
+    assert (pace.is_due(109.95), pace.is_due(110.0)) == (False, True), "the first has waited long enough"
     pace.mark_committed()
     assert not pace.is_due(1e9)
 

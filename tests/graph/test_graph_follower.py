@@ -313,6 +313,15 @@ def test_weights_come_in_bounded_calls(data, told, monkeypatch):
     assert {key: weight.in_links for (_, key), weight in told.weights.items()} == counts
 
 
+def test_after_a_rebuild_each_weight_is_delivered_once(data, monkeypatch):
+    monkeypatch.setattr(follower, "BATCH_RECORDS", 5)
+    write(data, small_web(40))
+    follower.rebuild(data)
+    delivered: list[bytes] = []
+    catch_up(data, lambda collection, weights: delivered.extend(weight.id for weight in weights))
+    assert len(delivered) == len(set(delivered)) == graph_size(data)[0]
+
+
 def test_the_loop_follows_while_the_archive_grows_and_readers_read(data, told):
     stop = threading.Event()
     arrived = threading.Event()

@@ -13,14 +13,16 @@ import pytest
 import tantivy
 
 from tarrafa.archive import projection
+from tarrafa.archive.warc_writer import WarcWriter
 from tarrafa.errors import DataError, DiskFull
 from tarrafa.graph import follower as graph
 from tarrafa.index import index_state, schema
-from tarrafa.index.document_fields import domains_of_host, join_url_id, split_url_id
+from tarrafa.index.document_fields import domains_of_host, join_url_id, site_number, split_url_id
 from tarrafa.index.follower import IndexFollower, behind, catch_up, follow, rebuild
 from tarrafa.index.reader import IndexReader
 from tarrafa.index.text_analysis import readings
-from tarrafa.model import Link, RobotsMeta
+from tarrafa.model import CollectionNote, Link, RobotsMeta
+from tarrafa.parse.url import url_id
 from tarrafa.runtime.data_dir import DataDirectory
 from tests.graph.archived_web import COLLECTION, a_record, new_data, small_web, write
 
@@ -66,6 +68,23 @@ def test_a_kept_page_is_found_by_title_heading_body_anchor_host_language_and_any
     assert urls(data, "ufmg.br", schema.HOST) == []
     assert urls(data, "pt", schema.LANGUAGE) == [A, url]
     assert urls(data, COLLECTION, schema.COLLECTION) == [A, url]
+
+
+def test_a_collection_that_joins_later_has_the_sites_of_its_own_suffixes(data):
+    config = msgspec.Raw(b'{"network": {"suffixes": ["br.test"]}}')
+    archive = WarcWriter(data.archive, "one", 1.0)
+    archive.append_note(CollectionNote("first", 1, msgspec.Raw(b"{}")), 1.0)
+    archive.append(msgspec.structs.replace(a_record(A, text="um"), collection="first"), None)
+    archive.append_note(CollectionNote("second", 1, config), 2.0)
+    archive.append(
+        msgspec.structs.replace(a_record("http://www.loja.br.test/", text="dois"), collection="second"), None
+    )
+    archive.seal()()
+    archive.close()
+    catch_up(data)
+    matches = IndexReader(data).snapshot().top_matches(tantivy.Query.all_query(), 10)
+    sites = dict(zip(matches.field_values(schema.ID_HIGH), matches.field_values(schema.SITE_ID), strict=True))
+    assert sites[split_url_id(url_id("http://www.loja.br.test/"))[0]] == site_number("loja.br.test")
 
 
 def test_english_pages_meet_their_plurals_and_unknown_languages_their_words(data):

@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tarrafa.index import page_terms as subject
-from tarrafa.index import word_kernels
-from tarrafa.index.page_terms import PageTerms, character_class, kernels, page_terms, page_vocabulary
+from tarrafa.index import word_kernels, word_table
+from tarrafa.index.page_terms import PageTerms, kernels, page_terms, page_vocabulary, pair_terms
 from tarrafa.index.text_analysis import analyze, language_of_analysis, vocabulary_entries, words
 from tarrafa.index.word_kernels import KEY_LENGTH_MAX, SPACE, SPECIAL, WORD
+from tarrafa.index.word_table import character_class
 from tests.kernel_ways import COMPILED, with_bounds_checks
 
 CHECKED = "with bounds checks"
@@ -62,7 +63,7 @@ def functions_with_bounds_checks(checked: ModuleType) -> dict[str, Callable[...,
     """The kernels for arrays as functions for addresses, with the sizes that their caller has allocated."""
 
     def known(slots: int, mask: int, arena: int) -> tuple[NDArray[Any], int, NDArray[Any]]:
-        return array_at(slots, mask + 1, np.uint32), mask, array_at(arena, subject.ARENA_NUMBERS_MAX, np.uint32)
+        return array_at(slots, mask + 1, np.uint32), mask, array_at(arena, word_table.ARENA_NUMBERS_MAX, np.uint32)
 
     def scan(kind: type[np.generic]) -> Callable[..., int]:
         def run(content, length, tokens_max, classes, slots, mask, arena, sequence, missing, results):
@@ -82,7 +83,7 @@ def functions_with_bounds_checks(checked: ModuleType) -> dict[str, Callable[...,
     def sequence_and_arena(
         sequence: int, length: int, arena: int
     ) -> tuple[NDArray[Any], int, NDArray[Any], NDArray[Any]]:
-        numbers = array_at(arena, subject.ARENA_NUMBERS_MAX, np.uint32)
+        numbers = array_at(arena, word_table.ARENA_NUMBERS_MAX, np.uint32)
         return array_at(sequence, length, np.uint32), length, numbers, numbers.view(np.uint8)
 
     def write_terms(sequence, length, arena, arena_bytes, terms, terms_max, pairs, pairs_max, results):
@@ -113,13 +114,13 @@ def kernel_way(
     monkeypatch.setattr(subject, "COMPILED_CHARS_MIN", 0)
     if request.param == CHECKED:
         monkeypatch.setattr(kernels, "get", lambda: checked)
-    subject._table.cache_clear()
+    word_table.word_table.cache_clear()
     yield
-    subject._table.cache_clear()
+    word_table.word_table.cache_clear()
 
 
 def by_definition(text: str, language: str, tokens_max: int = TOKENS_MAX) -> PageTerms:
-    return subject._page_terms(analyze(text, language, tokens_max))
+    return pair_terms(analyze(text, language, tokens_max))
 
 
 def vocabulary_by_definition(title: str, text: str, tokens_max: int = TOKENS_MAX) -> set[str]:
@@ -163,11 +164,11 @@ def test_a_short_text_takes_the_python_way(monkeypatch):
 
 @pytest.mark.parametrize(("name", "most"), [("WORDS_MAX", 100), ("ARENA_NUMBERS_MAX", 2_000)])
 def test_a_full_table_is_emptied_and_a_text_of_more_words_takes_the_python_way(kernel_way, monkeypatch, name, most):
-    monkeypatch.setattr(subject, name, most)
+    monkeypatch.setattr(word_table, name, most)
     for start in range(0, 1_000, 50):
         assert_same("outro título", " ".join(f"palavra{number}" for number in range(start, start + 60)), "pt")
-        table = subject._table("pt")
-        assert table.words <= 100 and table.bytes_used <= 4 * subject.ARENA_NUMBERS_MAX
+        table = word_table.word_table("pt")
+        assert table.words <= 100 and table.bytes_used <= 4 * word_table.ARENA_NUMBERS_MAX
     assert_same("", " ".join(f"palavra{number}" for number in range(300)), "pt")
 
 

@@ -121,7 +121,7 @@ def test_one_server_becomes_three_and_nothing_that_was_known_is_lost(tmp_path, s
             file = cluster.journey.write_collection()
             crawl = cluster.crawl("one", file)
             cluster.wait_until_visited(goal // 3, crawl)
-            with pytest.raises(ConfigError, match=r"1 workers take part \(one-1\); stop them first"):
+            with pytest.raises(ConfigError, match=r"workers take part here \(one-1\): stop them first"):
                 address = PostgresServers(tuple(cluster.dsns))
                 asyncio.run(export_frontier(data, backup, None, "tarrafa", force=False, address=address))
             assert not backup.exists()

@@ -10,13 +10,14 @@ import pytest
 
 from tarrafa.runtime import compiled_kernels
 from tarrafa.runtime.compiled_kernels import (
-    COMPILER_LOCK,
     FILES_KEPT_MAX,
     SUFFIX,
     USES_BEFORE_COMPILATION,
     CompiledKernels,
     cache_folders,
+    lock_path,
     prune_folder,
+    use_own_numba_cache,
 )
 from tarrafa.runtime.data_dir import try_lock
 from tarrafa.runtime.kernel_compiler import UnsupportedCode, compile_module
@@ -79,7 +80,7 @@ def test_a_process_that_needs_kernels_rarely_starts_no_compiler():
 
 def test_one_process_compiles_for_all():
     kernels, (folder, *_) = sample(), cache_folders()
-    lock = try_lock(folder / COMPILER_LOCK)
+    lock = try_lock(lock_path(folder / SUFFIX, sample_kernels.__name__))
     assert lock is not None
     with lock:
         use_often(kernels)
@@ -137,6 +138,18 @@ def test_code_that_needs_a_library_is_refused():
     use_often(kernels)
     wait_for_compiler(kernels)
     assert kernels.get() is None and not kernels.is_enabled
+
+
+@pytest.mark.parametrize("writable", [True, False])
+def test_numba_has_a_cache_where_the_installation_cannot_be_written(monkeypatch, writable):
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    (folder, *_) = cache_folders()
+    monkeypatch.setattr(compiled_kernels, "__file__", str(folder / "tarrafa" / "runtime" / "compiled_kernels.py"))
+    if writable:
+        (folder / "tarrafa").mkdir()
+    use_own_numba_cache()
+    assert os.environ.get("NUMBA_CACHE_DIR") == (None if writable else str(folder))
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
 
 
 def test_old_files_are_removed(tmp_path):

@@ -69,7 +69,7 @@ def test_what_was_left_out_is_said(root):
 def test_before_anything_is_crawled_that_is_said(tmp_path):
     done = run(new_data(tmp_path / "data").root, "SELECT * { ?s ?p ?o }")
     assert (done.exit_code, done.stdout) == (0, "")
-    assert "no page with data has been crawled yet" in done.stderr
+    assert "no page with structured data has been crawled yet" in done.stderr
 
 
 @pytest.mark.parametrize(

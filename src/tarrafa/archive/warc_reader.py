@@ -286,14 +286,15 @@ def survey_archive(
     return found
 
 
-def first_notes(directory: Path) -> Iterator[Note]:
-    """The notes of each file before its first visit."""
+def first_configuration(directory: Path, collection: str) -> msgspec.Raw | None:
+    """The configuration of a collection in its first note; all other records are stepped over."""
+    uri = f"{COLLECTION_URI}{collection}"
     for file, length in durable_lengths(directory).items():
         path = meta_path(directory, file)
-        for position, head, content in read_records(path, 0, length):
-            if head.kind != RESOURCE:
-                break
-            yield decode_body(path, position, _decode_note, content)
+        for position, (_, content, _) in _scan(path, 0, length, lambda head: head.url == uri):
+            if content is not None:
+                return decode_body(path, position, _decode_collection_note, content).config
+    return None
 
 
 def read_events(

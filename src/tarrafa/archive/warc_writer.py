@@ -205,7 +205,7 @@ class WarcWriter:
             pair.append_visit(record)
 
     def append_exchange(self, exchange: WarcExchange) -> None:
-        """Write an exchange that is no visit: robots.txt, a sitemap."""
+        """Write an exchange that is no visit: robots.txt."""
         with write_errors(self._directory):
             self._files().append_exchange(exchange)
 

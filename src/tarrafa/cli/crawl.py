@@ -1,4 +1,5 @@
-"""Commands `crawl`, `worker` and `frontier serve`: run a supervisor in the foreground, with progress and summary.
+"""Commands `crawl`, `worker`, `frontier serve` and `frontier reset-clock`; the first three run a supervisor in the
+foreground, with progress and summary.
 
 Progress is a line that is redrawn in a terminal, and a line every few seconds elsewhere. If another process owns the
 data directory, the collection is submitted to that process.
@@ -37,8 +38,6 @@ from tarrafa.cli.output import PLAIN_EVERY_S, CleanConsole, counted
 from tarrafa.clock import Clock, boottime
 from tarrafa.config import Collection
 from tarrafa.config.sections import ScheduleConfig
-from tarrafa.coordinator.store import store_path
-from tarrafa.crawl.explain.frontier_lookup import silence_notice
 from tarrafa.crawl.scope.collection_loader import load_collection
 from tarrafa.crawl.supervisor.completion import expected_pages, has_failed, shown_state
 from tarrafa.crawl.supervisor.frontier_link import (
@@ -62,9 +61,6 @@ from tarrafa.frontier.address import (
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.clock_sync import sync_clock
 from tarrafa.frontier.messages import CollectionStatus, FrontierOverview
-from tarrafa.frontier.rpc.frontier_server import parse_listen_address
-from tarrafa.frontier.store.clock_reset import reset_clock
-from tarrafa.frontier.store.sqlite_frontier import read_overview
 from tarrafa.i18n import ENGLISH, Message, message
 from tarrafa.index import shards
 from tarrafa.model import STATUS_MEANING, Status
@@ -164,6 +160,8 @@ def reset_frontier_clock(data: Data = DEFAULT_DATA) -> None:
     Use it after this machine's clock was wrong, with nothing running on the frontier. All times that lie in the future
     move back by the difference; delays are kept. Dates of archived records stay.
     """
+    from tarrafa.frontier.store.clock_reset import reset_clock
+
     reset = reset_clock(existing_data(data).frontier, Clock.from_environment())
     said = f"frontier: its clock was set back by {reset.moved_s:,.0f} s"
     if not reset.moved_s:
@@ -302,6 +300,8 @@ def build_supervisor(
             raise ConfigError(f"--frontier {address}: a remote frontier needs another data directory: --data")
         link = RemoteFrontierLink(address, clock)
     elif listen is not None:
+        from tarrafa.frontier.rpc.frontier_server import parse_listen_address
+
         token = load_token(token_file)
         link = LocalFrontierLink(data, clock, parse_listen_address(listen, token), token)
     own_name = "w" if name is None and not is_remote else node_name(name)
@@ -477,6 +477,9 @@ async def print_roots(data: DataDirectory, collection: Collection, address: Addr
 async def fetch_overview(data: DataDirectory, address: Address | None = None) -> FrontierOverview:
     """Overview of the frontier at that address; else of the running local frontier, else of its file. Its notes name
     the processes of this data directory that are silent."""
+    from tarrafa.crawl.explain.frontier_lookup import silence_notice
+    from tarrafa.frontier.store.sqlite_frontier import read_overview
+
     if address is None:
         data.check_version()
     try:
@@ -520,6 +523,8 @@ async def set_collection_state(
 
 def resume_command(data: DataDirectory) -> str:
     """The command that resumes a crawl here: a collection of a node may have no file."""
+    from tarrafa.coordinator.store import store_path
+
     return "`tarrafa node`" if store_path(data).exists() else "`tarrafa crawl FILE`"
 
 

@@ -27,6 +27,7 @@ from tarrafa.model import HostId
 from tarrafa.revisit.change_rate import DAY_S
 from tarrafa.revisit.policy import class_of
 from tarrafa.runtime.child_process import child_command, run_child
+from tarrafa.runtime.compiled_kernels import use_own_numba_cache
 
 LOOK_EVERY_S = 1.0
 PLAN_S_MAX = 3600.0
@@ -187,6 +188,7 @@ async def _plan(number: int) -> None:
 
 def main(collection: int) -> None:
     """Started by a `PlannerLauncher`."""
+    use_own_numba_cache()
     asyncio.run(_plan(collection))
 
 

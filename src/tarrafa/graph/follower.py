@@ -19,7 +19,7 @@ from tarrafa.archive.projection import (
     unread_entries,
     with_each_follower,
 )
-from tarrafa.archive.warc_reader import Cursor, visit_lengths
+from tarrafa.archive.warc_reader import Cursor, bytes_behind, visit_lengths
 from tarrafa.clock import boottime
 from tarrafa.frontier.messages import UrlWeight
 from tarrafa.graph.graph_writer import NODE_BYTES, GraphWriter, WeightBatch, mark_nodes_undelivered
@@ -100,6 +100,10 @@ class GraphFollower:
                     break
         return total
 
+    def has_unread(self) -> bool:
+        """Whether there are durable records that were not read yet."""
+        return bytes_behind(self._data.archive, self._graph.state.cursor) > 0
+
     def drop_deleted(self) -> None:
         """Remove the collections that were deleted since."""
         for name, at in self._deletions.pending():
@@ -154,8 +158,9 @@ def follow(data: DataDirectory, deliver: Deliver, stop: threading.Event) -> None
             if began - delivered_at >= (DELIVER_EVERY_S if read else PASS_EVERY_S):
                 follower.deliver_ranks()
                 delivered_at = began
-            if read < BATCH_RECORDS:
-                stop.wait(max(POLL_S, PASS_EVERY_S - (boottime() - began)) if read else POLL_S)
+            pauses = read < BATCH_RECORDS
+            while pauses and not stop.wait(POLL_S):
+                pauses = boottime() - began < PASS_EVERY_S and read > 0 and follower.has_unread()
         scheduler.close(follower.turned)
 
 

@@ -3,8 +3,8 @@
 Promises: the same document wherever it is made: in this process, or in child processes that send field values to the
 writer (`DocumentBuilderPool`), in the order of the records. A page is indexed with the links known by then: without a
 link graph, it has no in-links. The site of a page (`SiteResolver`) is the registrable domain by the bundled public
-suffix list and by the suffixes that the page's collection adds: each archive file begins with the configuration of its
-collection. Knows nothing of commits or cursors.
+suffix list and by the suffixes that the page's collection adds: its first configuration in the archive says which.
+Knows nothing of commits or cursors.
 
 Text analysis and graph look-ups are two thirds of the work of indexing, and the rest is tantivy's own thread: with
 child processes, a tenth is left for the writer.
@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import msgspec
 import tantivy
 
-from tarrafa.archive.warc_reader import ArchiveEntry, first_notes
+from tarrafa.archive.warc_reader import ArchiveEntry, first_configuration
 from tarrafa.errors import ConfigError, DataError
 from tarrafa.graph.reader import GraphReader
 from tarrafa.i18n import message
@@ -38,7 +38,7 @@ from tarrafa.index.document_fields import (
     indexed_standing,
 )
 from tarrafa.index.index_state import IndexedStanding
-from tarrafa.model import CollectionNote, UrlId, VisitRecord
+from tarrafa.model import UrlId, VisitRecord
 from tarrafa.parse.public_suffix import PublicSuffixes
 from tarrafa.parse.url import host_name, url_id
 from tarrafa.runtime.child_process import die_with_parent
@@ -228,11 +228,8 @@ class SiteResolver:
         return found.site(host)
 
     def _suffixes_of(self, collection: str) -> PublicSuffixes:
-        for note in first_notes(self._archive):
-            if isinstance(note, CollectionNote) and note.collection == collection:
-                try:
-                    extra = _decode(note.config).network.suffixes
-                    return PublicSuffixes(bundled_suffix_list(), extra) if extra else self._bundled
-                except (msgspec.MsgspecError, ConfigError):
-                    break
+        config = first_configuration(self._archive, collection)
+        with contextlib.suppress(msgspec.MsgspecError, ConfigError):
+            if config is not None and (extra := _decode(config).network.suffixes):
+                return PublicSuffixes(bundled_suffix_list(), extra)
         return self._bundled

@@ -155,7 +155,7 @@ def open_index(data: DataDirectory, create: bool = False) -> tantivy.Index:
         raise DataError(
             message(
                 "{path}: the index was written by another version of Tarrafa; `tarrafa rebuild index`"
-                " makes it again from the archive, and so does the next `tarrafa crawl`",
+                " makes it again from the archive",
                 path=path,
             )
         )

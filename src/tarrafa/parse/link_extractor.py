@@ -65,7 +65,7 @@ class LinkExtractor:
         return url if url is None or self._fold is None else self._fold(url)
 
     def add_anchors(self, elements: Iterable[Element], *, may_nest: bool = True) -> None:
-        """Add a and area elements. `may_nest`: an `a` may contain another one."""
+        """Add a and area elements. `may_nest`: one may contain an `a`."""
         found, page = self._found, self._page
         simple = not self._legacy_charset and self._fold is None
         resolve: Callable[[str], str | None] = self._join if simple else self.resolve

@@ -144,7 +144,7 @@ def _parse_html(
     if refresh:
         links.add(refresh, "", "")
     anchors = document.iter_elements(_ANCHORS) if document.find("area") is not None else document.find_all("a")
-    links.add_anchors(anchors, may_nest=document.select_one("a a") is not None)
+    links.add_anchors(anchors, may_nest=document.select_one("a a, area a") is not None)
     alternates: dict[tuple[str, str], None] = {}
     for href, rel, type_, hreflang in facts.links:
         target = links.add_link_element(href, rel, type_)

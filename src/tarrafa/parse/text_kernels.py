@@ -41,7 +41,7 @@ def is_space(character: int) -> bool:
 
 
 def tidy(text: list[int], length: int, tidied: list[int], length_max: int) -> int:
-    """Write the tidied text, which is never longer, and return its length; of a text that is cut, minus that minus 1."""
+    """Write the tidied text, which is never longer, and return its length, or -1 minus it if it is cut."""
     at = line = end = 0  # in `tidied`: the next place, the start of the line, the end of its last word
     is_wide = has_wide = False  # spaces that make one of themselves: since the last word; in the text
     for place in range(length):

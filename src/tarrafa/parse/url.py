@@ -145,7 +145,8 @@ def base_url_of(href: str) -> BaseUrl:
 
 
 @lru_cache(maxsize=FOLDERS_REMEMBERED_MAX)
-def _references_of(folder: str) -> dict[str, str | None]:  # noqa: ARG001 (the key of the cache)
+def _references_of(folder: str) -> dict[str, str | None]:
+    """The memory of a folder: the same dictionary for as long as it is cached."""
     return {}
 
 

@@ -4,7 +4,7 @@ A module of kernels holds plain functions in the part of Python that numba knows
 called from outside, and with which types. Each kernel has a Python way, with the same result, at its caller.
 
 Promises: no process waits for a compiler or imports one. A process that uses kernels often, and finds no compiled ones,
-starts `kernel_compiler` in a child process at the lowest priority and uses the Python way until the file is there. A
+starts `kernel_compiler` in a child process at low priority and uses the Python way until the file is there. A
 folder that cannot be written is no error: the next one is tried, and without any the Python way stays. The file is
 named by the kernels' source, numba's version and the architecture, is checked before use, and is only used in folders
 that nobody else can write to. Loading takes a millisecond and some 30 KB, which all processes share.
@@ -41,7 +41,6 @@ REQUIRED_PAUSE_S = 0.1
 FILE_BYTES_MAX = 16 << 20
 FILES_KEPT_MAX = 16  # in a folder, for all modules and versions
 COMPILER = "tarrafa.runtime.kernel_compiler"
-COMPILER_LOCK = "compiler.lock"
 SUFFIX = ".kernels"
 
 _CODE_START = mmap.PAGESIZE
@@ -122,7 +121,7 @@ class CompiledKernels:
     def _compile(self, path: Path) -> None:
         """Start the compiler, unless another process has."""
         with suppress(OSError, DataError):
-            lock = try_lock(path.with_name(COMPILER_LOCK))
+            lock = try_lock(lock_path(path, self._module))
             if lock is not None:
                 lock.close()
                 command = child_command(COMPILER, kernels=self._module, path=path)
@@ -182,7 +181,9 @@ def cache_folders() -> list[Path]:
     """The folders for compiled kernels that this user can write to, and nobody else: in the user's cache folder, or in
     the folder for temporary files.
     """
-    folders = [Path(tempfile.gettempdir(), f"tarrafa-{os.geteuid()}")]
+    folders = []
+    with suppress(OSError):  # no such folder, or none for us: in a sandbox
+        folders.append(Path(tempfile.gettempdir(), f"tarrafa-{os.geteuid()}"))
     with suppress(RuntimeError):  # no home
         folders.insert(0, Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser(), "tarrafa", "kernels"))
     return [folder for folder in folders if _is_usable(folder)]
@@ -196,6 +197,19 @@ def _is_usable(folder: Path) -> bool:
         is_private = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
         return is_private and os.access(folder, os.W_OK) and not os.statvfs(folder).f_flag & os.ST_NOEXEC
     return False
+
+
+def lock_path(path: Path, module: str) -> Path:
+    """The lock of the process that compiles a module's file."""
+    return path.with_name(f"{module}.lock")
+
+
+def use_own_numba_cache() -> None:
+    """For the modules that numba compiles in the process that uses them (planner, simulator): where their folders
+    cannot be written, numba has our cache folder instead of an error. To be called before they are imported.
+    """
+    if not os.access(Path(__file__).parents[1], os.W_OK) and (folders := cache_folders()):
+        os.environ.setdefault("NUMBA_CACHE_DIR", str(folders[0]))
 
 
 def prune_folder(folder: Path) -> None:

@@ -1,12 +1,12 @@
 """Compiles a module of kernels with numba into a file of machine code that needs neither numba nor LLVM to run.
 
-`python -m tarrafa.runtime.kernel_compiler`, started by `compiled_kernels` at the lowest priority. numba makes LLVM code
+`python -m tarrafa.runtime.kernel_compiler`, started by `compiled_kernels` at low priority. numba makes LLVM code
 of each kernel, LLVM makes an ELF object of it, and `_link` lays the sections of all objects one after the other and
 fills in the distances between them. The result works at any address: a process that needs the kernels maps the file.
 
 Promises: the code is for the oldest processor of the machine's architecture, so that a home folder may be shared by
 several machines. Code that refers to anything outside of itself (libc, Python, numba's runtime) is refused, and so is
-an architecture other than x86-64: then the Python way stays in use. One compilation of a file at a time (by a lock).
+an architecture other than x86-64: then the Python way stays in use. One compilation of a module at a time (by a lock).
 """
 
 import importlib
@@ -19,10 +19,10 @@ from types import FunctionType, ModuleType
 from typing import NamedTuple
 
 from tarrafa.runtime.child_process import EXIT_RETRY, run_child
-from tarrafa.runtime.compiled_kernels import COMPILER_LOCK, Kernel, pack_code, prune_folder
+from tarrafa.runtime.compiled_kernels import Kernel, lock_path, pack_code, prune_folder
 from tarrafa.runtime.data_dir import try_lock, write_atomically
 
-NICENESS = 19
+NICENESS = 10  # at 19, on processors that a crawl keeps busy, three seconds of work take minutes
 OPTIMIZATION = 3
 _LLVM_TYPES = {"int64": "i64", "float64": "double"}
 
@@ -166,7 +166,7 @@ def main(kernels: str, path: str) -> None:
     """Started by `compiled_kernels`."""
     os.nice(NICENESS)
     file = Path(path)
-    lock = try_lock(file.with_name(COMPILER_LOCK))
+    lock = try_lock(lock_path(file, kernels))
     if lock is None:
         sys.exit(EXIT_RETRY)
     with lock:

@@ -12,3 +12,7 @@ changes, `engine` the simulation, with `scheduler`, `policy_controllers` and `fr
 collection. `periodic_crawl` is a formula, `matplotlib_plots` draws. Most compute with numpy and numba: import them only
 where a simulation runs.
 """
+
+from tarrafa.runtime.compiled_kernels import use_own_numba_cache
+
+use_own_numba_cache()  # before any module of this package imports numba

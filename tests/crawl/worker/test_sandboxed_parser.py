@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 import subprocess
 from collections.abc import AsyncIterator
@@ -9,8 +10,12 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from tarrafa.crawl.worker.sandboxed_parser import (
+    IN_PROCESS_BYTES_MAX,
+    IN_PROCESS_PRODUCT_MAX,
     DecodedBody,
     ParseJob,
     ParseJobResult,
@@ -49,6 +54,18 @@ def large(body: bytes) -> bytes:
 def test_small_and_plain_pages_are_tame():
     assert is_harmless(job(PAGE * 100))
     assert is_harmless(job(b"<p><b>x</b>" * 300))
+
+
+@given(st.lists(st.sampled_from([b"<b>", b"<B/", b"<em ", b"<Strong\n", b"<bx>", b"<a>", b"</b>", b"<s", b"<", b"u>"])))
+@example([b"<b>"] * 547)
+@example([b"<b>"] * 548)
+@example([b"<p>"] * 10_000 + [b"<i>"] * 30)
+def test_a_page_is_harmless_if_formatting_tags_times_all_tags_are_few(pieces):
+    for body in (b"".join(pieces), b"".join(pieces) * 40):
+        formatting = re.findall(rb"(?i)<(?:b|big|code|em|font|i|s|small|strike|strong|tt|u)[\s/>]", body)
+        assert is_harmless(job(body)) == (
+            len(body) <= IN_PROCESS_BYTES_MAX and len(formatting) * body.count(b"<") <= IN_PROCESS_PRODUCT_MAX
+        )
 
 
 ODD = b'<script type="application/ld+json">{"@context": {"x": "http://a.br/x"}, "x": {"@set": ["y"]}}</script>'

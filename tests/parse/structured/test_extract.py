@@ -1,6 +1,8 @@
 """What a page states in all three syntaxes, by the library's door and as a part of a page."""
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from pyoxigraph import RdfFormat
 from pyoxigraph import parse as parse_rdf
 
@@ -146,3 +148,38 @@ def test_cdata_sections_of_xhtml_are_text_and_one_that_never_ends_spoils_no_time
     for inside, text in (("<![CDATA[a<b>]]>c<![CDATA[&amp;]]>", "a<b>c&amp;"), ("a]]&gt;b", "a]]>b")):
         assert f'"{text}"' in extract(said.format(inside).encode(), URL, xhtml)
     assert extract(("<![CDATA[" * 200_000).encode(), URL, xhtml) == ""  # 1.8 MB: a pattern would take minutes
+
+
+META_ATTRIBUTES = [
+    "property=og:title", "property='og:title dc:title'", "property=title", "property='_:x og:type'",
+    "property", "property=''",
+    "property=https://x.org/p", "property=OG:Image", "content=Um", "content='a \"b\" \\ ç'", "content=''",
+    "content", "name=d",
+    "lang=en", "about=#x", "resource=#y", "datatype=xsd:date", "typeof=og:Thing", "rel=dc:x", "rev=dc:y", "rel=license",
+    "href=z", "id=i", "class='a b'", "itemprop=n", "vocab=http://schema.org/", "prefix='og: http://other/'", "inlist",
+    "xmlns:og=http://third/", "datetime=2020", "\ud800=x",
+]  # fmt: skip
+ROOTS = ["", "<html lang=pt-BR>", "<html xml:lang=en>", "<html lang='' xml:lang=en>", "<html prefix='og: http://p/#'>",
+         "<html xmlns:og=http://x/#>", "<html typeof=x:Y>", "<html lang=' pt '><head lang=fr>", "<head about=#h>",
+         "<html vocab=http://v/>", "<base href=/b/>", "<body>", "<html lang=pt class=a data-x=1>"]  # fmt: skip
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    st.sampled_from(ROOTS),
+    st.lists(st.lists(st.sampled_from(META_ATTRIBUTES), max_size=4).map(" ".join), max_size=5),
+    st.sampled_from(
+        ["", "<p property=og:x>Um</p>", "<link rel=license href=l>", "<a rev=dc:x href=l>", "<div itemscope>"]
+    ),
+)
+@example("", ["property=og:title content=Um"] * 70, "")
+@example("", ["property='" + "og:a " * 200 + "' content=Um"], "")
+@example("", [f"property=og:title content={'x' * 40_000}"], "")
+def test_the_short_way_of_meta_elements_states_what_the_rdfa_processor_states(root, metas, rest):
+    markup = root + "".join(f"<meta {attributes}>" for attributes in metas) + rest
+    body = markup.encode("utf-8", "surrogatepass")
+    page = parse(body, URL, HTML)
+    assert page.statements == extract(body, URL, HTML, only="rdfa")
+    uses = [use for use in page.syntaxes if use.syntax == "rdfa"]
+    assert bool(page.statements) or not uses
+    assert page.vocabularies == (uses[0].vocabularies if uses else ())

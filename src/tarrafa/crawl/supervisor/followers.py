@@ -1,21 +1,18 @@
 """The followers of a data directory: one process for the graph, and one each for every part of index and triple store.
 
 `Followers` and `FollowerCatchUp` are for the supervisor: which of them run, and whether they have caught up with the
-archive. The processes are those of `follower_process.py`.
+archive. The processes are those of `follower_process.py`. The code of the projections is imported when it is first
+needed, after the workers were started.
 """
 
 from tarrafa.archive.warc_reader import visit_lengths
 from tarrafa.crawl.supervisor.child_processes import ChildProcess
 from tarrafa.crawl.supervisor.completion import CaughtUp
 from tarrafa.errors import ConfigError
-from tarrafa.graph import follower as graph
 from tarrafa.i18n import message
-from tarrafa.index import follower as index
 from tarrafa.index import shards
-from tarrafa.index.follower import is_settled
 from tarrafa.index.shards import ShardLayout
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.triples import status as triples_status
 from tarrafa.triples import storage
 
 MODULE = "tarrafa.crawl.supervisor.follower_process"
@@ -66,6 +63,8 @@ class Followers:
 
     def has_anchors_to_refresh(self) -> bool:
         """Whether a running follower still has to bring anchor texts and ranks into the index."""
+        from tarrafa.index.follower import is_settled
+
         return any(child.is_running for child in self.children) and not is_settled(self._data)
 
     def catch_up_of(self, collection: str) -> CaughtUp:
@@ -77,6 +76,10 @@ class Followers:
     def are_caught_up(self) -> bool:
         """Whether everything archived is in graph, index and triple store, and its weights are in the frontier; or no
         follower is wanted."""
+        from tarrafa.graph import follower as graph
+        from tarrafa.index import follower as index
+        from tarrafa.triples import status as triples_status
+
         if self.are_dismissed:
             return True
         return not (graph.behind(self._data) or index.behind(self._data) or triples_status.behind(self._data))
@@ -91,6 +94,10 @@ class FollowerCatchUp:
         self._commits: list[int] | None = None  # commits of the triple store that hold all of it, to be published
 
     def is_complete(self) -> bool:
+        from tarrafa.graph import follower as graph
+        from tarrafa.index import follower as index
+        from tarrafa.triples import status as triples_status
+
         if graph.behind(self._data, self._until, self._collection) or index.behind(self._data, self._until):
             return False
         if self._commits is None:

@@ -2,10 +2,10 @@
 
 The first process that locks `DATA/lock` is the supervisor. It starts the workers and followers of this data directory,
 and the frontier server if the frontier is here (`frontier_link.py`). Its children die with it. It ends when every
-collection has ended. A child that prints an error and exits with status 2 has an error that no restart can mend:
-everything stops, and the supervisor raises the error. A *patient* supervisor, that of a node, continues instead: it
-shows the problem, tries again later, and pauses its workers while the disk is nearly full. The number of workers,
-following and limits can be changed while it runs.
+collection has ended, unless it is a lasting one (of a node, a worker, a frontier server). A child that prints an error
+and exits with status 2 has an error that no restart can mend: everything stops, and the supervisor raises the error. A
+*patient* supervisor, that of a node, continues instead: it shows the problem, tries again later, and pauses its workers
+while the disk is nearly full. The number of workers, following and limits can be changed while it runs.
 """
 
 import asyncio
@@ -113,11 +113,10 @@ class Supervisor:
             self._closing.enter_context(self.watchdog)
             recover_archive(self.data.archive)
             self._followers.prepare()
-            await self.frontier_link.open()
+            await asyncio.gather(self.frontier_link.open(), self._start_workers_early())
             await self._sync_clock()
             self._start_takedown_and_deletion_sync()
-            for child in self._wanted():
-                await self._processes.start(child)
+            await self._start_missing()
         except BaseException:
             await self._shut_down()
             raise
@@ -125,6 +124,18 @@ class Supervisor:
 
     async def __aexit__(self, *_: object) -> None:
         await self._shut_down()
+
+    async def _start_workers_early(self) -> None:
+        """Start the workers beside the frontier server of our own: until they have loaded their code, it is ready."""
+        if self._is_frontier_local:
+            for worker in self._workers:
+                await self._processes.start(worker)
+
+    async def _start_missing(self) -> None:
+        """Start the children that were never started."""
+        for child in self._wanted():
+            if not child.launches:
+                await self._processes.start(child)
 
     async def _sync_clock(self) -> None:
         """Children begin with the frontier's time. A frontier server of our own has our clock."""
@@ -288,9 +299,7 @@ class Supervisor:
             return
         if self._followers.has_dismissed:
             self._followers.renew()
-        for child in self._wanted():
-            if not child.launches:
-                await self._processes.start(child)
+        await self._start_missing()
 
     async def add(self, child: ChildProcess) -> None:
         await self._processes.start(child)

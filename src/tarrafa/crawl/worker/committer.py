@@ -5,7 +5,7 @@ disk, then its links are with the frontier, then the visit is finished at the fr
 records, and the notes that a rebuild of the frontier needs; `LinkCache` spares the frontier links that it knows.
 Promises: what was recorded after the lease was lost is never committed; a failure of a session ends the commits; a
 visit that cannot be encoded becomes a refusal, not a failure.
-Knows nothing of fetching or parsing.
+Knows nothing of sockets or parsing.
 """
 
 import asyncio

@@ -2,7 +2,8 @@
 
 The input is a visit, its response and the result of the parser. The output is the outcome, the archive record, and the
 discovered URLs.
-Promises: pure; the worker waits, parses and writes.
+Promises: no I/O and no clock; a page is counted in the `TrapMemory` that is given, and nothing else is changed. The
+worker waits, parses and writes.
 """
 
 import contextlib

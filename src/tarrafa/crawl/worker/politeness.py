@@ -1,12 +1,12 @@
 """Politeness towards one host: its address, crawl delay, pause after a slow response, back-off after failures.
 
 `HostResolver` finds the address to connect to, and claims it. `HostPacing` computes the time from which the host may be
-contacted again; it is pure. `PoliteFetcher` waits for that time and sends.
+contacted again, from times that it is given. `PoliteFetcher` waits for that time and sends.
 Promises: never two requests to the host at once; no request sooner than its delay after the end of the previous one; no
 request when the session has left or the collection has changed since the request was built. A host that fails or sends
 Retry-After gets a time from which it may be visited again. An address that is forbidden to a collection is never
 returned; with `per_ip`, an address that another host holds is not returned before it is free.
-Knows nothing of visits, pages or the frontier.
+Knows nothing of pages, links or the archive.
 """
 
 import asyncio

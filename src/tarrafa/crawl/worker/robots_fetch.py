@@ -1,9 +1,9 @@
 """Fetches the robots.txt of a host (RFC 9309), and follows its redirects.
 
-2xx are rules, 4xx allow everything, anything else forbids everything for now (`fetch.robots`). Redirects are followed,
-to other hosts too: `http://a.br/robots.txt` mostly leads to `https://www.a.br/robots.txt`. The copy that the frontier
-has of that host's file is used, if there is one; else the host is borrowed for one request, within its delay, and
-returned.
+2xx are rules, 4xx other than 429 allow everything, anything else forbids everything for now (`fetch.robots`). Redirects
+are followed, to other hosts too: `http://a.br/robots.txt` mostly leads to `https://www.a.br/robots.txt`. The copy that
+the frontier has of that host's file is used, if there is one; else the host is borrowed for one request, within its
+delay, and returned.
 """
 
 from collections.abc import Callable

@@ -28,6 +28,7 @@ from tarrafa.parse.documents.document import UnreadableDocument
 from tarrafa.parse.page import HTML_TYPES, PLAIN_TYPES, parse
 from tarrafa.parse.sitemaps_feeds import parse_sitemap_or_feed
 from tarrafa.parse.structured.jsonld.jsonld_extractor import SandboxRequired
+from tarrafa.parse.text_layout import kernels
 from tarrafa.parse.url import UrlIdentity
 from tarrafa.runtime.child_process import run_child
 from tarrafa.runtime.sandbox import SandboxProcess, SandboxSocket, limit_memory
@@ -200,6 +201,7 @@ class SandboxedParser:
 
 def main(descriptor: int) -> None:
     """The child process: parses one document after the other."""
+    kernels.get()  # no file can be opened later
     parent = SandboxSocket(descriptor)
     decoder, encode = msgspec.msgpack.Decoder(ParseJob), msgspec.msgpack.Encoder().encode
     limit_memory(DOCUMENT_MEMORY_BYTES_MAX)

@@ -10,12 +10,14 @@ fetcher, a parser, a committer and a few other narrow objects, which are put tog
 
 import asyncio
 import contextlib
+import gc
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 import uvloop
 
 from tarrafa.archive.warc_writer import WarcWriter
-from tarrafa.clock import Clock
+from tarrafa.clock import Clock, boottime
 from tarrafa.crawl.worker.collection_state import WorkerCollections
 from tarrafa.crawl.worker.committer import Committer, LinkCache, VisitRecorder
 from tarrafa.crawl.worker.fetcher import Fetcher, RequestCredentials
@@ -26,10 +28,10 @@ from tarrafa.crawl.worker.resource_limits import OFFLINE_PAUSE_S, OverloadContro
 from tarrafa.crawl.worker.robots_fetch import RobotsCache
 from tarrafa.crawl.worker.sandboxed_parser import SandboxedParser
 from tarrafa.crawl.worker.stats import WorkerHeartbeat, WorkerNotices, WorkerStats
-from tarrafa.errors import FrontierError, TarrafaError
+from tarrafa.errors import FrontierError, TarrafaError, Unreachable
 from tarrafa.fetch.http_client import HttpClient
 from tarrafa.fetch.loop_lag import LoopLag
-from tarrafa.frontier.address import Address, address_from_supervisor, connect
+from tarrafa.frontier.address import Address, OpenFrontier, address_from_supervisor, connect
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.clock_sync import ClockAgreement, sync_clock
 from tarrafa.frontier.messages import REQUEST_MARGIN, WorkerRegistration
@@ -41,6 +43,8 @@ from tarrafa.runtime.process_identity import raise_file_limit
 LEASE_EVERY_S, LIMITS_EVERY_S = 0.2, 1.0
 FIRST_HOSTS = 10  # until the collection's number is known
 STOP_GRACE_S = 5.0
+SERVER_START_S, SERVER_LOOK_S = 5.0, 0.02  # how long a frontier that is not there yet is waited for
+GARBAGE_OBJECTS = 100_000  # new objects between two searches for cyclic garbage; Python's own 700 cost .1 ms a page
 FILES_WANTED, FILES_SPARE = 10_000, 200  # one socket per host, and spare ones
 
 
@@ -207,14 +211,26 @@ class Worker:
 async def _work(data: DataDirectory, name: str, connections_max: int, workers: int) -> None:
     address, own, stop = address_from_supervisor(), Clock.from_environment(), StopSignal()
     on_lost = partial(stop.give, is_lease_lost=True)  # at once: what is fetched from now on could not be reported
-    frontier = await connect(address, own, data.outbox / name, on_lost=on_lost)
+    frontier = await _connect_once_served(partial(connect, address, own, data.outbox / name, on_lost=on_lost))
     agreed = await sync_clock(frontier, own)
     registered = await register(frontier, data, name)
     await Worker(data, name, address, frontier, agreed, registered, connections_max, workers, stop).run()
 
 
+async def _connect_once_served(connect_now: Callable[[], Awaitable[OpenFrontier]]) -> OpenFrontier:
+    """Connect to the frontier. Our supervisor starts its server at the same moment as us."""
+    until = boottime() + SERVER_START_S
+    while boottime() < until:
+        with contextlib.suppress(Unreachable):
+            return await connect_now()
+        await asyncio.sleep(SERVER_LOOK_S)
+    return await connect_now()
+
+
 def main(data: DataDirectory, name: str, workers: int = 1) -> None:
     """Started by the supervisor. `workers`: how many share this machine's bandwidth."""
+    gc.freeze()  # the modules stay: no search visits them
+    gc.set_threshold(GARBAGE_OBJECTS)
     connections_max = max(10, raise_file_limit(FILES_WANTED) - FILES_SPARE)
     uvloop.run(_work(data, name, connections_max, workers))
 

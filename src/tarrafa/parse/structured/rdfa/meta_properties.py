@@ -24,38 +24,40 @@ NAMES_LENGTH_MAX = 128  # of one @property
 NAMES_CACHED_MAX = 4_096
 
 _META_ATTRIBUTES = frozenset({"property", "content", "name", "id", "class"})
-_LANGUAGES = HTML.languages  # the first one counts
 
 
 def state_meta_properties(found: list[Element], base: str, statements: StatementSet) -> bool:
     """Add the statements of the meta elements of an HTML page; False if they need the processor."""
-    head = found[0].parent
-    if len(found) > METAS_MAX or not isinstance(head, Element) or head.tag != "head":
+    head, subject = found[0].parent, iri(BaseIri(base).whole)
+    language = _language_in(head) if isinstance(head, Element) and head.tag == "head" else None
+    if len(found) > METAS_MAX or subject is None or language is None:
         return False
-    root = head.parent
-    if not isinstance(root, Element) or type(root.parent) is not Document or _declares(element_attributes(head)):
-        return False
-    own = element_attributes(root)
-    subject = iri(BaseIri(base).whole)
-    if subject is None or _declares(own.keys() - {*_LANGUAGES}):
-        return False
-    language = next((root.attr(name) or "" for name in _LANGUAGES if name in own), "").strip()
     stated: list[tuple[str, str]] = []
     for element in found:
-        if element.tag != "meta" or element.parent != head:
-            return False
         own = element_attributes(element)
         names, content = own.get("property"), own.get("content")
-        if not (isinstance(names, str) and isinstance(content, str) and _META_ATTRIBUTES.issuperset(own)):
+        if element.tag != "meta" or element.parent != head or not _META_ATTRIBUTES.issuperset(own):
             return False
-        if len(names) > NAMES_LENGTH_MAX or len(content) > CONTENT_LENGTH_MAX or "_:" in names:
+        if not (isinstance(names, str) and isinstance(content, str) and len(names) <= NAMES_LENGTH_MAX):
             return False
-        value = literal(content, language)
-        assert value is not None  # it is not too long
+        value = literal(content, language) if len(content) <= CONTENT_LENGTH_MAX and "_:" not in names else None
+        if value is None:
+            return False
         stated += [(predicate, value) for predicate in _predicates(names)]
     for predicate, value in stated:
         statements.add(subject, predicate, value)
     return True
+
+
+def _language_in(head: Element) -> str | None:
+    """The language in the head; None if html or head declare more than that."""
+    root = head.parent
+    if not isinstance(root, Element) or type(root.parent) is not Document or _declares(element_attributes(head)):
+        return None
+    own = element_attributes(root)
+    if _declares(own.keys() - {*HTML.languages}):
+        return None
+    return next((root.attr(name) or "" for name in HTML.languages if name in own), "").strip()
 
 
 def _declares(names: Iterable[str]) -> bool:
