@@ -4,6 +4,7 @@ import multiprocessing
 import random
 import signal
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,12 +13,13 @@ from tarrafa.archive import projection
 from tarrafa.archive.warc_reader import Cursor, follow, read_entry
 from tarrafa.clock import boottime
 from tarrafa.graph import follower as graph
+from tarrafa.graph.reader import GraphReader
 from tarrafa.index import anchor_refresh, follower, shards
 from tarrafa.index import follower as index
 from tarrafa.index.anchor_refresh import is_stale
 from tarrafa.index.document_fields import LinkStanding, indexed_standing
 from tarrafa.index.follower import IndexFollower, catch_up, is_settled, rebuild
-from tarrafa.index.index_state import IndexedStanding
+from tarrafa.index.index_state import IndexedStanding, IndexedVisits
 from tarrafa.model import Link
 from tarrafa.runtime.data_dir import DataDirectory
 from tests.graph.archived_web import a_record, new_data, small_web, write
@@ -87,7 +89,7 @@ def test_it_happens_by_itself_while_the_follower_runs(data, monkeypatch):
     settled = threading.Event()
     original = IndexFollower.refresh
 
-    def refresh(self: IndexFollower, now: float, step_s: float) -> bool:
+    def refresh(self: IndexFollower, now: float, step_s: float, idle_s: float = 0.0) -> bool:
         more = original(self, now, step_s)
         if is_settled(data):
             settled.set()
@@ -285,12 +287,12 @@ def test_what_is_a_clear_difference(then, now, stale):
         (["a", "b"], ["b", "a"], True),
         (["a", "b"], ["a", "c"], False),
         ([], ["a"], False),
-        ([], list("abcdefghijkl"), False),
-        (list("abcdefghijk"), list("abcdefghijkl"), False),
-        (list("abcdefghijkl"), list("mnopqrstuvwxyz"), True),
+        ([], list("abcdefgh"), False),
+        (list("abcdefg"), list("abcdefgh"), False),
+        (list("abcdefgh"), list("mnopqrstuvwxyz"), True),
     ],
 )
-def test_anchors_are_others_by_their_texts_and_twelve_are_enough(then, now, equal):
+def test_anchors_are_others_by_their_texts_and_eight_are_enough(then, now, equal):
     before, after = (indexed_standing(LinkStanding(anchors, 9)).anchors for anchors in (then, now))
     assert (before == after) is equal
 
@@ -338,6 +340,61 @@ def test_a_graph_that_is_absent_stopped_or_rebuilt_is_not_waited_for():
         durable = {"a": 10 + number}
         assert wait.limit(durable, {"a": number}, number * long_s) == durable, "nor again while it is behind"
     assert wait.limit({"a": 20}, {"a": 12}, 9 * long_s) == {"a": 12}, "it has caught up: wait again"
+
+
+def test_first_records_of_a_new_index_wait_while_more_come():
+    wait = follower.GraphWait(is_new=True)
+    times = [100.0 + 0.3 * number for number in range(100)]
+    passed = [now for now in times if wait.limit({"a": round(10 * now)}, None, now) != {"a": 0}]
+    assert 0.0 <= passed[0] - 100.0 - follower.FIRST_WAIT_S < 0.3
+    assert passed == times[-len(passed) :], "only the first ones"
+
+
+def test_first_records_of_a_new_index_wait_no_longer_when_no_more_come():
+    wait = follower.GraphWait(is_new=True)
+    assert wait.limit({}, None, 0.0) == {}, "nothing to wait for"
+    assert wait.limit({"a": 10}, {"a": 10}, 100.0) == {"a": 0}
+    assert wait.is_holding
+    assert wait.is_graph_behind, "no time to refresh anchors"
+    assert wait.limit({"a": 20}, {"a": 20}, 100.3) == {"a": 0}
+    assert wait.limit({"a": 20}, {"a": 20}, 100.8) == {"a": 20}
+    assert wait.limit({"a": 30}, {"a": 30}, 101.0) == {"a": 30}, "only the first ones"
+    assert not wait.is_graph_behind
+
+
+@pytest.mark.parametrize(
+    ("after_s", "idle_s", "is_fast", "begins"),
+    [
+        (1.0, 0.0, False, True),
+        (1.0, 0.0, True, False),
+        (anchor_refresh.FAST_PAUSE_S - 1.0, 0.0, True, False),
+        (anchor_refresh.FAST_PAUSE_S + 1.0, 0.0, True, True),
+        (1.0, anchor_refresh.PAUSE_S_MIN / 2, True, False),
+        (1.0, anchor_refresh.PAUSE_S_MIN, True, True),
+    ],
+)
+def test_a_fast_crawl_is_swept_once_a_minute_and_as_soon_as_it_is_over(data, after_s, idle_s, is_fast, begins):
+    write(data, small_web(60))
+    catch_up(data)
+    graph.catch_up(data, lambda name, weights: None)
+    with closing(IndexedVisits(data)) as visits:
+        refresher, links = anchor_refresh.AnchorRefresher(data, visits), GraphReader(data)
+        assert refresher.is_due(links, boottime() + after_s, idle_s, is_fast=is_fast) is begins
+
+
+def test_the_pause_after_a_sweep_ends_when_nothing_was_read_for_as_long_as_it_took(data):
+    write(data, small_web(60))
+    catch_up(data)
+    graph.catch_up(data, lambda name, weights: None)
+    with closing(IndexedVisits(data)) as visits:
+        refresher, links, now = anchor_refresh.AnchorRefresher(data, visits), GraphReader(data), boottime() + 1.0
+        assert refresher.is_due(links, now, 0.0, is_fast=False)
+        refresher.add_time(5.0)
+        refresher.is_written = True
+        refresher.note_committed(now)
+        appear(data, "zebra", 1, "w2")
+        assert not refresher.is_due(links, now + 10.0, 4.0, is_fast=False)
+        assert refresher.is_due(links, now + 11.0, 5.0, is_fast=False)
 
 
 def test_a_page_is_indexed_once_though_its_links_come_with_it(data):

@@ -12,11 +12,13 @@ from operator import attrgetter
 
 from tarrafa.archive.projection import PageKey
 from tarrafa.archive.warc_reader import ArchiveEntry, read_entry
+from tarrafa.clock import boottime
 from tarrafa.errors import DataError
 from tarrafa.graph.reader import GraphReader, NodeStanding
 from tarrafa.index.document_builder import BATCH_RECORDS, link_standings
 from tarrafa.index.document_fields import (
     ANCHORS_IN_LINKS_RATIO,
+    ENOUGH_ANCHORS,
     IN_LINKS_RATIO,
     LINK_FACTOR_RATIO,
     LOWER_LINK_FACTOR_RATIO,
@@ -31,6 +33,7 @@ from tarrafa.runtime.data_dir import DataDirectory
 log = logging.getLogger(__name__)
 PAGES_PER_READ = 500  # pages per query of a sweep
 PAUSE_S_MIN, PAUSE_TIMES = 0.5, 9.0  # between two sweeps: a multiple of the duration of the last one
+FAST_PAUSE_S = 60.0  # longer by this in a fast crawl, which makes pages stale as quickly as they are written
 
 
 def is_stale(then: IndexedStanding, now: IndexedStanding) -> bool:
@@ -51,11 +54,11 @@ class AnchorRefresher:
     A page is indexed seconds after its visit, when few of its in-links are known: it has few anchors and a low link
     factor. Pages are found in sweeps over all pages, in steps of bounded time, and are written again from their record
     in the archive, without a visit: if their in-links are four times as many or few, if they have doubled or halved and
-    the anchors are others (most links to a page have the same texts; a page with twelve has enough), or if the link
-    factor has clearly changed. A
-    sweep runs only if the graph has changed since the last one, and only after a commit: while other work goes on,
-    sweeps are rare, and take at most a tenth of the time; when there is none, a few seconds settle everything. A page
-    whose in-links double twice between two sweeps is written once: the number of writes grows with the logarithm of the
+    the anchors are others (most links to a page have the same texts; a page with eight has enough), or if the link
+    factor has clearly changed. A sweep runs only if the graph has changed since the last one, and only after a commit:
+    while other work goes on, sweeps are rare, and take at most a tenth of the time, in a fast crawl once a minute; when
+    there was none for as long as the last sweep took, the next one begins at once and settles everything. A page whose
+    in-links double twice between two sweeps is written once: the number of writes grows with the logarithm of the
     in-links.
     """
 
@@ -65,16 +68,25 @@ class AnchorRefresher:
         self._stale: Iterator[StalePage] | None = None  # pages of the running sweep
         self.is_written = False  # all pages of the sweep are written, and not committed yet
         self._links = ""  # the version of links and ranks of the running sweep
-        self._took_s = self._next_at = 0.0
+        self._took_s, self._next_at, self._look_at = 0.0, boottime(), 0.0
 
-    def is_due(self, graph: GraphReader, now: float, committed: bool) -> bool:
-        """Whether a sweep is running, or another one must start: it sees only `committed` pages."""
-        if self._stale is None and committed and now >= self._next_at:
-            self._took_s, self._next_at = 0.0, now + PAUSE_S_MIN
+    def is_due(self, graph: GraphReader, now: float, idle_s: float, *, is_fast: bool) -> bool:
+        """Whether a sweep is running, or another one must start. `idle_s`: since when nothing was to be read."""
+        if self._stale is None and self._may_begin(now, idle_s, is_fast):
+            self._look_at = now + PAUSE_S_MIN
             with suppress(DataError):  # the graph may be being rebuilt
                 self._links = " ".join(graph.version())
-                self._stale = self._sweep(graph) if self._links != self._settled else None
+                if self._links != self._settled:
+                    self._stale, self._took_s = self._sweep(graph), 0.0
         return self._stale is not None and not self.is_written
+
+    @property
+    def is_running(self) -> bool:
+        return self._stale is not None
+
+    def _may_begin(self, now: float, idle_s: float, is_fast: bool) -> bool:
+        is_idle = idle_s >= max(PAUSE_S_MIN, self._took_s)
+        return now >= self._look_at and (is_idle or now >= self._next_at + (FAST_PAUSE_S if is_fast else 0.0))
 
     def next_entry(self) -> tuple[ArchiveEntry, LinkStanding] | None:
         """The archive record of the next page to write again, with its links; None at the end of a sweep."""
@@ -119,5 +131,10 @@ class AnchorRefresher:
 
 
 def _without_anchors(page: IndexedPage, present: dict[UrlId, NodeStanding]) -> IndexedStanding:
-    """The present standing of a page: its anchors are looked up only if that decides."""
-    return IndexedStanding(*present.get(page.key, (0, page.standing.rank)))
+    """The present standing of a page: its anchors are looked up only if that decides. With more in-links, enough
+    anchors are still enough.
+    """
+    then = page.standing
+    in_links, rank = present.get(page.key, (0, then.rank))
+    has_enough = then.anchors == ENOUGH_ANCHORS and in_links >= then.in_links
+    return IndexedStanding(in_links, rank, ENOUGH_ANCHORS if has_enough else None)

@@ -33,6 +33,7 @@ TITLE_WORDS_MAX = 40  # a title of a thousand words would be the best hit for ev
 HEADINGS_MAX = 50
 HEADING_WORDS_MAX = 30
 ANCHORS_MAX = 12
+ANCHORS_ENOUGH = 8  # a page with so many is not indexed again because others have come
 ANCHOR_WORDS_MAX = 15
 TEXT_WORDS_MAX = 50_000
 SHOWN_CHARS_MAX = 60_000
@@ -96,10 +97,11 @@ NO_STANDING = LinkStanding()
 
 def indexed_standing(standing: LinkStanding) -> IndexedStanding:
     """What the index keeps of a standing, to compare with a later one. The order of anchors does not matter; a page
-    with ANCHORS_MAX of them has enough, and others are no reason to index it again.
+    with ANCHORS_ENOUGH of them has enough, and others are no reason to index it again.
     """
-    anchors = "\n" if len(standing.anchors) >= ANCHORS_MAX else "\n".join(sorted(standing.anchors))
-    return IndexedStanding(standing.in_links, standing.rank, signed_64(xxh3_64_intdigest(anchors.encode())))
+    has_enough = len(standing.anchors) >= ANCHORS_ENOUGH
+    anchors = ENOUGH_ANCHORS if has_enough else _hash("\n".join(sorted(standing.anchors)))
+    return IndexedStanding(standing.in_links, standing.rank, anchors)
 
 
 FieldValue = str | int | float | bytes
@@ -185,7 +187,7 @@ def link_factor(rank: float) -> float:
 
 def site_number(name: str) -> int:
     """The hash of a site's name."""
-    return signed_64(xxh3_64_intdigest(name.encode()))
+    return _hash(name)
 
 
 def url_words(url: str) -> str:
@@ -234,7 +236,7 @@ def _add_fingerprints(found: tantivy.Document | DocumentValues, page: Page, titl
     """Add the fields that identify copies. Half a content id is enough: the odds that any two of a thousand million
     pages share it by chance are 1 to 40, and it would show only where both match the same query.
     """
-    found.add_integer(schema.HEADLINE, signed_64(xxh3_64_intdigest(title.encode())))
+    found.add_integer(schema.HEADLINE, _hash(title))
     if page.content_id:
         found.add_integer(schema.CONTENT, content_number(page.content_id))
         if page.simhash and len(page.text.split(None, NEAR_WORDS_MIN)) >= NEAR_WORDS_MIN:
@@ -249,6 +251,13 @@ def content_number(content_id: str) -> int:
 def signed_64(bits: int) -> int:
     """64 bits as tantivy takes them: of unsigned fields it deletes nothing by term."""
     return bits - (1 << 64) if bits >> 63 else bits
+
+
+def _hash(text: str) -> int:
+    return signed_64(xxh3_64_intdigest(text.encode()))
+
+
+ENOUGH_ANCHORS = _hash("\n")  # in the place of the hash of ANCHORS_ENOUGH anchors or more
 
 
 def _add_terms(found: tantivy.Document | DocumentValues, page: Page, title: PageTerms, anchors: Sequence[str]) -> None:

@@ -71,6 +71,8 @@ REFRESH_STEP_S, REFRESH_STEP_BUSY_S = 0.1, 0.03  # maximum delay of new pages by
 WRITER_HEAP_BYTES = 64 << 20
 WRITER_THREADS = 1
 GRAPH_WAIT_S = 2.0  # see `GraphWait`
+FIRST_WAIT_S = 8.0  # of the first records of a new index: see `GraphWait`
+FAST_RECORDS = 500  # between two commits: a fast crawl, see `AnchorRefresher`
 
 
 class IndexFollower:
@@ -84,6 +86,7 @@ class IndexFollower:
         self._builder = DocumentBuilder(data)
         self._build_all = (pool or self._builder).build_all
         self._has_changes = False
+        self._committed_records = 0  # by the last commit
         self._lock = _lock(data)
         try:
             self._open()
@@ -162,7 +165,7 @@ class IndexFollower:
         if self._has_changes:
             with schema.tantivy_errors(self._path):
                 self._writer.commit()
-        self._has_changes = False
+        self._has_changes, self._committed_records = False, self.projection.pace.records
         self._refresher.note_committed(boottime())
 
     def drop_collection(self, name: str, at: float) -> None:
@@ -210,12 +213,14 @@ class IndexFollower:
 
     # -- pages -----------------------------------------------------------------------------------------------------
 
-    def refresh(self, now: float, step_s: float) -> bool:
+    def refresh(self, now: float, step_s: float, idle_s: float = 0.0) -> bool:
         """Write pages again whose in-links, anchors or rank have changed, up to a time limit; whether there may be
-        more.
+        more. A sweep begins after a commit. `idle_s`: since when nothing was to be read.
         """
-        graph, pace = self._builder.graph, self.projection.pace
-        if graph is None or not self._refresher.is_due(graph, now, committed=not pace.records):
+        graph, is_fast = self._builder.graph, self._committed_records >= FAST_RECORDS
+        if graph is None or (self.projection.pace.records and not self._refresher.is_running):
+            return False
+        if not self._refresher.is_due(graph, now, idle_s, is_fast=is_fast):
             return False
         began_s = thread_time()
         while (clock := boottime()) < now + step_s:
@@ -295,15 +300,26 @@ class GraphWait:
 
     A record waits for GRAPH_WAIT_S at most. A graph that did not apply within that time what the archive held (it is
     stopped, it is rebuilt, it cannot keep pace) is not waited for until it has.
+
+    The first records of a new index wait for FIRST_WAIT_S, or until no more come: the first pages of a fast crawl get
+    most of their in-links in that time, and no page can be found before the first commit, which comes later.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_new: bool = False) -> None:
         self._awaited = deque[tuple[float, Cursor]]()  # what the archive held at some moments, the oldest first
+        self._is_new, self._first_at, self._grown_at, self._seen = is_new, 0.0, 0.0, Cursor()
         self.is_holding = False  # whether records were held back the last time
+
+    @property
+    def is_graph_behind(self) -> bool:
+        """Whether the graph had not applied everything the last time, or records were held back."""
+        return self.is_holding or bool(self._awaited)
 
     def limit(self, durable: Cursor, applied: Cursor | None, now: float) -> Cursor:
         """How far to read an archive of these lengths; `applied` by the graph, None without one."""
-        self.is_holding = False
+        self.is_holding = self._is_first(durable, now)
+        if self.is_holding:
+            return dict.fromkeys(durable, 0)
         if applied is None:
             return durable
         awaited = self._awaited
@@ -318,6 +334,15 @@ class GraphWait:
             awaited.pop()
         return durable
 
+    def _is_first(self, durable: Cursor, now: float) -> bool:
+        """Whether the first records of a new index still wait."""
+        if not self._is_new or not durable:
+            return False
+        if durable != self._seen:
+            self._seen, self._first_at, self._grown_at = durable, self._first_at or now, now
+        self._is_new = now - self._first_at < FIRST_WAIT_S and now - self._grown_at < COMMIT_IDLE_S
+        return self._is_new
+
 
 def _covers(applied: Cursor, wanted: Cursor) -> bool:
     return all(applied.get(file, 0) >= end for file, end in wanted.items())
@@ -330,17 +355,19 @@ def follow(data: DataDirectory, stop: threading.Event) -> None:
     """Follow the archive until `stop` is set; all records read are committed at the end. Idle time is used to refresh
     pages whose in-links or rank have changed.
     """
-    read_at, wait = 0.0, GraphWait()
+    read_at = 0.0
     with IndexFollower(data) as follower:
+        wait = GraphWait(is_new=not follower.projection.state.cursor)
         while not stop.is_set():
             now = boottime()
             applied = follower.graph_cursor()
             read = follower.read(now, stop, lambda durable: wait.limit(durable, applied, now))  # noqa: B023 (called at once)
             if follower.projection.pace.is_due(boottime(), wait.is_holding):
                 follower.commit()
-            read_at = now if read or wait.is_holding else read_at
-            quiet = now - read_at >= COMMIT_IDLE_S
-            more = follower.refresh(boottime(), REFRESH_STEP_S if quiet else REFRESH_STEP_BUSY_S)
+            read_at = now if read or wait.is_graph_behind else read_at
+            idle_s = now - read_at
+            quiet = idle_s >= COMMIT_IDLE_S
+            more = follower.refresh(boottime(), REFRESH_STEP_S if quiet else REFRESH_STEP_BUSY_S, idle_s)
             if not read and not (more and quiet):
                 stop.wait(POLL_S)
         follower.commit()

@@ -5,6 +5,7 @@ of vocabulary entries may differ. Short texts take the Python way, which is done
 loaded with the first text that is for the kernels (`word_table`). Knows nothing of tantivy.
 """
 
+from functools import lru_cache
 from typing import NamedTuple
 
 from tarrafa.index.frequent_words import frequent_pairs
@@ -13,6 +14,7 @@ from tarrafa.index.word_kernels import KERNELS
 from tarrafa.runtime.compiled_kernels import CompiledKernels
 
 COMPILED_CHARS_MIN = 400  # a shorter text takes the Python way
+SHORT_TEXTS_MAX = 8_192  # of these remembered with their terms: some 5 MB
 
 kernels = CompiledKernels("tarrafa.index.word_kernels", KERNELS)
 
@@ -34,6 +36,14 @@ def page_terms(text: str, language: str, tokens_max: int) -> PageTerms:
         if found is not None:
             terms, pairs, count = found
             return PageTerms(terms, pairs, count) if pairs is not None else pair_terms(terms)
+    if len(text) < COMPILED_CHARS_MIN:
+        return _short_terms(text, language, tokens_max)
+    return pair_terms(analyze(text, language, tokens_max))
+
+
+@lru_cache(maxsize=SHORT_TEXTS_MAX)
+def _short_terms(text: str, language: str, tokens_max: int) -> PageTerms:
+    """Anchors and headings come again and again."""
     return pair_terms(analyze(text, language, tokens_max))
 
 

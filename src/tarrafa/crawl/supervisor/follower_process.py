@@ -20,7 +20,9 @@ from tarrafa.runtime.heartbeat import PROCESS_HEARTBEAT_EVERY_S, ProcessHeartbea
 ReadCursor = Callable[[DataDirectory], Cursor]
 Follow = Callable[[DataDirectory, threading.Event], None]
 PROGRESS_TIME_SHARE = 0.005  # of our time for measuring the backlog: an archive may have thousands of files
-NICE = 10  # of index and triple store: where processors are few, crawling comes first, with the order of the graph
+# Of the triple store, which needs little. Index and graph have the priority of the workers: what they have not done
+# when the last page has come is waited for, while a processor is idle.
+NICE = 5
 
 
 def main(data: DataDirectory, projection: str, part: str = "") -> None:
@@ -29,7 +31,7 @@ def main(data: DataDirectory, projection: str, part: str = "") -> None:
     on_sigterm(stop.set)
     read_cursor, follow = {"graph": _graph, "index": _index, "triples": _triples}[projection]()
     send_from_thread(data, FollowerHeartbeat(data, projection, read_cursor).heartbeat)
-    if projection != "graph":
+    if projection == "triples":
         os.nice(NICE)
     follow(data, stop)
 
