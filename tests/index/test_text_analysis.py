@@ -1,5 +1,7 @@
 """Words that are the same word meet; words that are not, do not."""
 
+import unicodedata
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +11,7 @@ from tarrafa.index.text_analysis import (
     OTHER,
     analyze,
     analyzer_for,
+    compose,
     fold,
     portuguese_singular,
     primary_language,
@@ -106,3 +109,9 @@ def test_a_page_is_found_by_its_own_words_in_any_language(text):
     for language in ("pt", "en", "de"):
         found = tuple(analyze(text, language).split())
         assert found in readings(text)
+
+
+@given(st.text(), st.text(st.characters(max_codepoint=0xFF), max_size=5), st.integers(0, 100))
+def test_letters_are_composed_in_every_text(text, latin, times):
+    for one in (text, latin * times, latin * times + text):
+        assert compose(one) == unicodedata.normalize("NFC", one)

@@ -302,12 +302,12 @@ class GraphWait:
     stopped, it is rebuilt, it cannot keep pace) is not waited for until it has.
 
     The first records of a new index wait for FIRST_WAIT_S, or until no more come: the first pages of a fast crawl get
-    most of their in-links in that time, and no page can be found before the first commit, which comes later.
+    most of their in-links in that time. They are committed as soon as they are read, when they would be without a wait.
     """
 
     def __init__(self, *, is_new: bool = False) -> None:
         self._awaited = deque[tuple[float, Cursor]]()  # what the archive held at some moments, the oldest first
-        self._is_new, self._first_at, self._grown_at, self._seen = is_new, 0.0, 0.0, Cursor()
+        self.is_new, self._first_at, self._grown_at, self._seen = is_new, 0.0, 0.0, Cursor()
         self.is_holding = False  # whether records were held back the last time
 
     @property
@@ -336,12 +336,12 @@ class GraphWait:
 
     def _is_first(self, durable: Cursor, now: float) -> bool:
         """Whether the first records of a new index still wait."""
-        if not self._is_new or not durable:
+        if not self.is_new or not durable:
             return False
         if durable != self._seen:
             self._seen, self._first_at, self._grown_at = durable, self._first_at or now, now
-        self._is_new = now - self._first_at < FIRST_WAIT_S and now - self._grown_at < COMMIT_IDLE_S
-        return self._is_new
+        self.is_new = now - self._first_at < FIRST_WAIT_S and now - self._grown_at < COMMIT_IDLE_S
+        return self.is_new
 
 
 def _covers(applied: Cursor, wanted: Cursor) -> bool:
@@ -360,9 +360,10 @@ def follow(data: DataDirectory, stop: threading.Event) -> None:
         wait = GraphWait(is_new=not follower.projection.state.cursor)
         while not stop.is_set():
             now = boottime()
-            applied = follower.graph_cursor()
+            applied, was_new = follower.graph_cursor(), wait.is_new
             read = follower.read(now, stop, lambda durable: wait.limit(durable, applied, now))  # noqa: B023 (called at once)
-            if follower.projection.pace.is_due(boottime(), wait.is_holding):
+            has_waited = was_new and not wait.is_new
+            if has_waited or follower.projection.pace.is_due(boottime(), wait.is_holding):
                 follower.commit()
             read_at = now if read or wait.is_graph_behind else read_at
             idle_s = now - read_at

@@ -10,6 +10,7 @@ are cut at every character that is not a letter, in pages and queries alike.
 """
 
 import re
+import sys
 import unicodedata
 from collections.abc import Callable, Iterable
 from functools import lru_cache
@@ -26,7 +27,17 @@ _all_words = re.compile(r"[^\W_]+").findall
 
 def compose(text: str) -> str:
     """Letters with their accents as one character each, so that no word is cut at an accent."""
-    return text if text.isascii() else unicodedata.normalize("NFC", text)
+    return text if text.isascii() or _is_latin_1(text) else unicodedata.normalize("NFC", text)
+
+
+def _is_latin_1(text: str) -> bool:
+    """Whether a long text is in Latin-1, which has composed letters only. The size of the object says whether to try:
+    where it is, encoding is copying.
+    """
+    try:
+        return sys.getsizeof(text) < 2 * len(text) and bool(text.encode("latin-1"))
+    except UnicodeEncodeError:
+        return False
 
 
 def fold(word: str) -> str:
