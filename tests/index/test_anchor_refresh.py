@@ -342,24 +342,27 @@ def test_a_graph_that_is_absent_stopped_or_rebuilt_is_not_waited_for():
     assert wait.limit({"a": 20}, {"a": 12}, 9 * long_s) == {"a": 12}, "it has caught up: wait again"
 
 
-def test_first_records_of_a_new_index_wait_while_more_come():
-    wait = follower.GraphWait(is_new=True)
-    times = [100.0 + 0.3 * number for number in range(100)]
-    passed = [now for now in times if wait.limit({"a": round(10 * now)}, None, now) != {"a": 0}]
-    assert 0.0 <= passed[0] - 100.0 - follower.FIRST_WAIT_S < 0.3
-    assert passed == times[-len(passed) :], "only the first ones"
+def test_records_of_a_young_index_wait_while_more_come():
+    wait, times, large = follower.GraphWait(is_new=True), [100.0 + 0.3 * number for number in range(100)], 16 << 20
+    passed = [now for now in times if wait.limit({"a": round(now * large)}, None, now) != {"a": 0}]
+    assert 0.0 <= passed[0] - 100.0 - follower.YOUNG_WAIT_S < 0.3
+    assert passed == times[-len(passed) :], "the index is young no more"
 
 
-def test_first_records_of_a_new_index_wait_no_longer_when_no_more_come():
+def test_records_of_a_young_index_wait_no_longer_when_no_more_come():
     wait = follower.GraphWait(is_new=True)
     assert wait.limit({}, None, 0.0) == {}, "nothing to wait for"
-    assert wait.limit({"a": 10}, {"a": 10}, 100.0) == {"a": 0}
-    assert wait.is_holding
-    assert wait.is_graph_behind, "no time to refresh anchors"
-    assert wait.limit({"a": 20}, {"a": 20}, 100.3) == {"a": 0}
-    assert wait.limit({"a": 20}, {"a": 20}, 100.8) == {"a": 20}
-    assert wait.limit({"a": 30}, {"a": 30}, 101.0) == {"a": 30}, "only the first ones"
-    assert not wait.is_graph_behind
+    for began in (100.0, 200.0):
+        assert wait.limit({"a": round(began)}, {"a": 900}, began) == {"a": 0}
+        assert wait.is_holding
+        assert wait.is_graph_behind, "no time to refresh anchors"
+        assert wait.limit({"a": round(began) + 1}, {"a": 900}, began + 0.3) == {"a": 0}
+        assert not wait.has_released
+        assert wait.limit({"a": round(began) + 1}, {"a": 900}, began + 0.8) == {"a": round(began) + 1}
+        assert wait.has_released
+        assert wait.limit({"a": round(began) + 1}, {"a": 900}, began + 0.9) == {"a": round(began) + 1}
+        assert not wait.has_released
+        assert not wait.is_graph_behind
 
 
 @pytest.mark.parametrize(

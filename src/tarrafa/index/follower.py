@@ -71,7 +71,7 @@ REFRESH_STEP_S, REFRESH_STEP_BUSY_S = 0.1, 0.03  # maximum delay of new pages by
 WRITER_HEAP_BYTES = 64 << 20
 WRITER_THREADS = 1
 GRAPH_WAIT_S = 2.0  # see `GraphWait`
-FIRST_WAIT_S = 8.0  # of the first records of a new index: see `GraphWait`
+YOUNG_WAIT_S, YOUNG_BYTES = 8.0, 8 << 20  # of the first records of a new index: see `GraphWait`
 FAST_RECORDS = 500  # between two commits: a fast crawl, see `AnchorRefresher`
 
 
@@ -301,13 +301,16 @@ class GraphWait:
     A record waits for GRAPH_WAIT_S at most. A graph that did not apply within that time what the archive held (it is
     stopped, it is rebuilt, it cannot keep pace) is not waited for until it has.
 
-    The first records of a new index wait for FIRST_WAIT_S, or until no more come: the first pages of a fast crawl get
-    most of their in-links in that time. They are committed as soon as they are read, when they would be without a wait.
+    In a new index, records wait for YOUNG_WAIT_S, or until no more come, up to YOUNG_BYTES of the archive: the first
+    pages of a fast crawl get most of their in-links in that time. Then they are committed as soon as they are read:
+    they can be found as early as without a wait.
     """
 
     def __init__(self, *, is_new: bool = False) -> None:
         self._awaited = deque[tuple[float, Cursor]]()  # what the archive held at some moments, the oldest first
-        self.is_new, self._first_at, self._grown_at, self._seen = is_new, 0.0, 0.0, Cursor()
+        self._is_young, self._seen, self._grown_at = is_new, Cursor(), 0.0
+        self._oldest_at: float | None = None  # since when records of a young index wait
+        self.has_released = False  # whether they need not wait any more since the last time
         self.is_holding = False  # whether records were held back the last time
 
     @property
@@ -317,7 +320,7 @@ class GraphWait:
 
     def limit(self, durable: Cursor, applied: Cursor | None, now: float) -> Cursor:
         """How far to read an archive of these lengths; `applied` by the graph, None without one."""
-        self.is_holding = self._is_first(durable, now)
+        self.is_holding = self._waits_young(durable, now)
         if self.is_holding:
             return dict.fromkeys(durable, 0)
         if applied is None:
@@ -334,14 +337,21 @@ class GraphWait:
             awaited.pop()
         return durable
 
-    def _is_first(self, durable: Cursor, now: float) -> bool:
-        """Whether the first records of a new index still wait."""
-        if not self.is_new or not durable:
+    def _waits_young(self, durable: Cursor, now: float) -> bool:
+        """Whether the records of a young index wait for more."""
+        self.has_released = False
+        if not self._is_young:
             return False
         if durable != self._seen:
-            self._seen, self._first_at, self._grown_at = durable, self._first_at or now, now
-        self.is_new = now - self._first_at < FIRST_WAIT_S and now - self._grown_at < COMMIT_IDLE_S
-        return self.is_new
+            self._seen, self._grown_at = durable, now
+            self._oldest_at = now if self._oldest_at is None else self._oldest_at
+        if self._oldest_at is None:
+            return False
+        if now - self._oldest_at < YOUNG_WAIT_S and now - self._grown_at < COMMIT_IDLE_S:
+            return True
+        self._oldest_at, self.has_released = None, True
+        self._is_young = sum(durable.values()) < YOUNG_BYTES
+        return False
 
 
 def _covers(applied: Cursor, wanted: Cursor) -> bool:
@@ -360,10 +370,9 @@ def follow(data: DataDirectory, stop: threading.Event) -> None:
         wait = GraphWait(is_new=not follower.projection.state.cursor)
         while not stop.is_set():
             now = boottime()
-            applied, was_new = follower.graph_cursor(), wait.is_new
+            applied = follower.graph_cursor()
             read = follower.read(now, stop, lambda durable: wait.limit(durable, applied, now))  # noqa: B023 (called at once)
-            has_waited = was_new and not wait.is_new
-            if has_waited or follower.projection.pace.is_due(boottime(), wait.is_holding):
+            if wait.has_released or follower.projection.pace.is_due(boottime(), wait.is_holding):
                 follower.commit()
             read_at = now if read or wait.is_graph_behind else read_at
             idle_s = now - read_at
