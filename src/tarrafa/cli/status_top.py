@@ -31,7 +31,7 @@ from tarrafa.clock import Clock, boottime
 from tarrafa.crawl.supervisor.completion import has_failed, shown_state
 from tarrafa.errors import DataError, TarrafaError
 from tarrafa.frontier.address import Address, from_command_line
-from tarrafa.frontier.messages import CollectionStatus, FrontierOverview, WorkerLeaseStatus
+from tarrafa.frontier.messages import CollectionStatus, FrontierOverview, RegisteredWorker
 from tarrafa.graph.follower import behind as graph_behind
 from tarrafa.i18n import ENGLISH
 from tarrafa.index.follower import IndexStatus, index_status
@@ -379,7 +379,7 @@ def _details(status: CollectionStatus, trend: Sequence[float], width: int, bars:
     return [line, Text(f"  {format_statuses(status)}", "dim")]
 
 
-def _workers(workers: Sequence[WorkerLeaseStatus], room: int) -> Lines:
+def _workers(workers: Sequence[RegisteredWorker], room: int) -> Lines:
     if not workers:
         return [Text("no worker is running", "dim")]
     name_width = max(6, min(24, max(len(one.name) for one in workers)))

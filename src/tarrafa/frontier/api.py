@@ -28,6 +28,7 @@ from tarrafa.frontier.messages import (
     Lease,
     NextVisits,
     PlannedVisit,
+    RegistrationTerms,
     RetryBatch,
     RevisitPage,
     RevisitShelf,
@@ -35,7 +36,6 @@ from tarrafa.frontier.messages import (
     UrlLookup,
     UrlStatusFacts,
     UrlWeight,
-    WorkerRegistration,
 )
 from tarrafa.i18n import Message
 from tarrafa.model import HostId, UrlId
@@ -110,7 +110,7 @@ class Frontier(Protocol):
     async def discover(self, collection: int, offers: list[DiscoveredUrl]) -> None:
         """Make URLs known, or lower their depth. Counts nothing: repeating it is harmless."""
 
-    async def join(self, name: str, process: ProcessId) -> WorkerRegistration:
+    async def join(self, name: str, process: ProcessId) -> RegistrationTerms:
         """Register a worker under a name that no living worker has."""
 
     async def release_process(self, process: ProcessId) -> None:

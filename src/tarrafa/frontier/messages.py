@@ -134,7 +134,7 @@ class NextVisits(msgspec.Struct, frozen=True, array_like=True):
     visits: list[Visit]
 
 
-class WorkerRegistration(msgspec.Struct, frozen=True):
+class RegistrationTerms(msgspec.Struct, frozen=True):
     """Terms of a worker that joins: its number, and how long it holds its leases, counted from the sending of its
     request: two machines share no clock, but each knows when it sent its request."""
 
@@ -226,7 +226,7 @@ class CollectionStatus(msgspec.Struct, frozen=True):
         return self.pending + self.handed_out
 
 
-class WorkerLeaseStatus(msgspec.Struct, frozen=True):
+class RegisteredWorker(msgspec.Struct, frozen=True):
     """A living worker, as the frontier sees it."""
 
     name: str
@@ -375,7 +375,7 @@ class FrontierOverview(msgspec.Struct, frozen=True):
     """Result of `overview`. If not `whole`, a part of the frontier did not answer, and is not counted."""
 
     collections: list[CollectionStatus]
-    nodes: list[WorkerLeaseStatus]
+    nodes: list[RegisteredWorker]
     notes: list[Message | str] = []  # notices about the frontier itself, for people
     whole: bool = True
 

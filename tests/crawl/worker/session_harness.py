@@ -118,10 +118,10 @@ class NoFrontier:
         return self._rules_text
 
 
-class FakeLease:
+class FakeRegistration:
     worker = 1
 
-    def holds_lease(self) -> bool:
+    def is_valid(self) -> bool:
         return True
 
 
@@ -155,7 +155,7 @@ class Surroundings:
             parser=NoParser(parses_later=self.parses_later),
             committer=self.committer,
             resolver=HostResolver(no_claim),
-            robots=RobotsCache(frontier, FakeLease()),
+            robots=RobotsCache(frontier, FakeRegistration()),
             overload=OverloadControl([], lambda share: 1, WorkerNotices("", str)),
             is_current=lambda number, since: self.current,
         )

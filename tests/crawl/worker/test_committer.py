@@ -57,11 +57,11 @@ class FakeCollections:
     def reload_takedowns(self) -> None: ...
 
 
-class FakeLease:
+class FakeRegistration:
     worker = 7
     held = True
 
-    def holds_lease(self) -> bool:
+    def is_valid(self) -> bool:
         return self.held
 
 
@@ -70,11 +70,11 @@ class CommitterHarness:
         self.log: list[str] = []
         self.released: list[HostSession] = []
         self.reported: list[HostReport] = []
-        self.lease, self.frontier, self.stats = FakeLease(), FakeFrontier(self.log), WorkerStats()
+        self.registration, self.frontier, self.stats = FakeRegistration(), FakeFrontier(self.log), WorkerStats()
         self.committer = Committer(
             "w1",
             cast("Frontier", self.frontier),
-            self.lease,
+            self.registration,
             cast("WorkerCollections", FakeCollections()),
             cast("VisitRecorder", FakeRecorder(self.log)),
             LinkCache(),
@@ -115,7 +115,7 @@ async def test_a_visit_is_recorded_then_durable_then_its_links_are_delivered_the
 
 async def test_nothing_is_recorded_or_committed_without_the_lease(harness):
     harness.finish_a_visit()
-    harness.lease.held = False
+    harness.registration.held = False
     harness.finish_a_visit()
     assert (harness.log, harness.stats.visits) == (["record"], 1)
     with pytest.raises(LeaseLost):
@@ -126,7 +126,7 @@ async def test_nothing_is_recorded_or_committed_without_the_lease(harness):
 async def test_a_lease_that_is_lost_while_the_disk_writes_delivers_nothing(harness):
     harness.finish_a_visit()
     answers = iter([True, False])
-    harness.lease.holds_lease = lambda: next(answers)
+    harness.registration.is_valid = lambda: next(answers)
     with pytest.raises(LeaseLost):
         await harness.committer.commit()
     assert harness.log == ["record", "durable"]

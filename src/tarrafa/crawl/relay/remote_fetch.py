@@ -20,9 +20,9 @@ from tarrafa.crawl.relay.crawler_result import CrawlerResult, to_page, to_respon
 from tarrafa.crawl.worker.collection_state import CollectionInForce
 from tarrafa.crawl.worker.committer import Committer
 from tarrafa.crawl.worker.host_session import HostSession, SessionTable
-from tarrafa.crawl.worker.lease_fence import LeaseHolder
 from tarrafa.crawl.worker.outcome import FinishedVisit
 from tarrafa.crawl.worker.sandboxed_parser import DecodedBody, ParseJobResult, SandboxedParser
+from tarrafa.crawl.worker.worker_fence import Registration
 from tarrafa.errors import FrontierError, LeaseLost, TarrafaError
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse
 from tarrafa.frontier.messages import DiscoveredUrl, HostReport, Lease
@@ -255,8 +255,8 @@ class RelayCommitter:
     """Committer of one host session: records the name of the external crawler, and commits at once, because a call
     waits."""
 
-    def __init__(self, name: str, fetcher: RemoteFetcher, committer: Committer, lease: LeaseHolder) -> None:
-        self._name, self._fetcher, self._committer, self._lease = name, fetcher, committer, lease
+    def __init__(self, name: str, fetcher: RemoteFetcher, committer: Committer, registration: Registration) -> None:
+        self._name, self._fetcher, self._committer, self._registration = name, fetcher, committer, registration
         self.archive_robots, self.request_commit = committer.archive_robots, committer.request_commit
 
     def record_visit(self, session: HostSession, done: FinishedVisit) -> None:
@@ -266,7 +266,7 @@ class RelayCommitter:
             outcome = replace(outcome, length=result.length, payload="")
             record = replace(record, outcome=outcome, worker=self._name)
         self._committer.record_visit(session, FinishedVisit(done.visit, record, None, done.discovered, done.listing))
-        if not self._lease.holds_lease():
+        if not self._registration.is_valid():
             self._committer.fail(
                 LeaseLost(message("worker {name} has lost its leases: it was silent for too long", name=self._name))
             )
@@ -284,7 +284,7 @@ class RelayCommitter:
 def new_remote_session(
     name: str,
     clock: Clock,
-    holder: LeaseHolder,
+    registration: Registration,
     board: FetchTaskBoard,
     committer: Committer,
     parser: SandboxedParser,
@@ -301,6 +301,6 @@ def new_remote_session(
         clock=deferred,
         fetcher=fetcher,
         parser=RemoteParser(fetcher, parser),
-        committer=RelayCommitter(name, fetcher, committer, holder),
+        committer=RelayCommitter(name, fetcher, committer, registration),
         **shared,
     )

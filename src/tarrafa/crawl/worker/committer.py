@@ -3,7 +3,7 @@
 One fsync and one message serve hundreds of visits. The order of durability is the one law: a visit's record is on the
 disk, then its links are with the frontier, then the visit is finished at the frontier. `VisitRecorder` writes the
 records, and the notes that a rebuild of the frontier needs; `LinkCache` spares the frontier links that it knows.
-Promises: what was recorded after the lease was lost is never committed; a failure of a session ends the commits; a
+Promises: what was recorded after the leases were lost is never committed; a failure of a session ends the commits; a
 visit that cannot be encoded becomes a refusal, not a failure.
 Knows nothing of sockets or parsing.
 """
@@ -25,9 +25,9 @@ from tarrafa.config.sections import redact_for_archive
 from tarrafa.crawl.worker.collection_state import WorkerCollections
 from tarrafa.crawl.worker.fetcher import build_exchange
 from tarrafa.crawl.worker.host_session import HostSession
-from tarrafa.crawl.worker.lease_fence import LeaseHolder
 from tarrafa.crawl.worker.outcome import FinishedVisit, refuse_visit
 from tarrafa.crawl.worker.stats import WorkerStats
+from tarrafa.crawl.worker.worker_fence import Registration
 from tarrafa.errors import LeaseLost
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse
 from tarrafa.frontier.api import Frontier
@@ -200,7 +200,7 @@ class Committer:
         self,
         name: str,
         frontier: Frontier,
-        lease: LeaseHolder,
+        registration: Registration,
         collections: WorkerCollections,
         recorder: VisitRecorder,
         link_cache: LinkCache,
@@ -208,7 +208,7 @@ class Committer:
         on_released: Callable[[HostSession], None],
         on_reported: Callable[[HostReport], None] = lambda report: None,
     ) -> None:
-        self._name, self._frontier, self._lease, self._collections = name, frontier, lease, collections
+        self._name, self._frontier, self._registration, self._collections = name, frontier, registration, collections
         self._recorder, self._link_cache, self._stats = recorder, link_cache, stats
         self._on_released, self._on_reported = on_released, on_reported
         self._pending = PendingCommit()
@@ -220,7 +220,7 @@ class Committer:
     # -- what sessions hand over -------------------------------------------------------------------------------
 
     def record_visit(self, session: HostSession, done: FinishedVisit) -> None:
-        if not self._lease.holds_lease():
+        if not self._registration.is_valid():
             return  # its host may be leased to another worker, which makes this visit
         done = self._recorder.record_visit(session, done)
         self._stats.count_visit(done.record)
@@ -238,7 +238,7 @@ class Committer:
         self._pending.learned.append((session, sitemaps))
 
     def archive_robots(self, request: FetchRequest, response: FetchResponse) -> None:
-        if response.raw_head and self._lease.holds_lease():
+        if response.raw_head and self._registration.is_valid():
             self._recorder.record_robots(request, response)
 
     def release_host(self, session: HostSession) -> None:
@@ -279,18 +279,18 @@ class Committer:
 
     async def commit(self) -> None:
         """Make the records durable, deliver the links, finish the visits; all of it only while we hold the leases."""
-        if not self._lease.holds_lease():
+        if not self._registration.is_valid():
             raise LeaseLost(
                 message("worker {name} was stopped, or too slow, for longer than its lease", name=self._name)
             )
         pending, self._pending, self._committed_at = self._pending, PendingCommit(), boottime()
         discovered, reports = pending.discovered(), pending.build_reports()
         await asyncio.to_thread(self._recorder.seal())
-        if not self._lease.holds_lease():
+        if not self._registration.is_valid():
             raise LeaseLost(message("worker {name} could not write for longer than its lease", name=self._name))
         await self._deliver(discovered)
         for part in split_into_messages(reports):
-            answers = await self._frontier.finish(self._lease.worker, [report for _, report in part])
+            answers = await self._frontier.finish(self._registration.worker, [report for _, report in part])
             for (session, report), answer in zip(part, answers, strict=True):
                 self._continue(session, report, answer)
 

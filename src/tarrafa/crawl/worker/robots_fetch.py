@@ -12,9 +12,9 @@ from xxhash import xxh3_128_digest
 
 from tarrafa.crawl.scope.traps import TrapMemory
 from tarrafa.crawl.worker.fetcher import build_request, user_agent
-from tarrafa.crawl.worker.lease_fence import LeaseHolder
 from tarrafa.crawl.worker.politeness import HostResolver, PoliteFetcher
 from tarrafa.crawl.worker.resource_limits import OverloadControl
+from tarrafa.crawl.worker.worker_fence import Registration
 from tarrafa.fetch.content_encoding import UndecodableBody
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse, decode_body, retry_after_s
 from tarrafa.fetch.robots import ROBOTS_BYTES_MAX, RobotsTxt, forbids_everything_for_now
@@ -38,8 +38,8 @@ ABSENT = FetchResponse(404)
 class RobotsCache:
     """Parsed robots.txt files of a worker, by their digests; and loans of the hosts that robots.txt redirects to."""
 
-    def __init__(self, frontier: Frontier, lease: LeaseHolder) -> None:
-        self._frontier, self._lease = frontier, lease
+    def __init__(self, frontier: Frontier, registration: Registration) -> None:
+        self._frontier, self._registration = frontier, registration
         self._parsed: dict[bytes, RobotsTxt] = {}
 
     async def rules(self, copy: CachedRobots) -> RobotsTxt | None:
@@ -60,10 +60,10 @@ class RobotsCache:
         return text if robots_digest(text) == digest else None
 
     async def borrow_host(self, collection: int, host: HostId, key: str) -> HostLoan:
-        return await self._frontier.borrow_host(self._lease.worker, collection, host, key)
+        return await self._frontier.borrow_host(self._registration.worker, collection, host, key)
 
     async def return_host(self, report: HostReport) -> None:
-        await self._frontier.finish(self._lease.worker, [report])
+        await self._frontier.finish(self._registration.worker, [report])
 
 
 class RobotsFetch:

@@ -21,8 +21,8 @@ from tarrafa.frontier.messages import (
     HostReport,
     Lease,
     NextVisits,
-    WorkerLeaseStatus,
-    WorkerRegistration,
+    RegisteredWorker,
+    RegistrationTerms,
 )
 from tarrafa.frontier.store.collections import LoadedCollection, StoreContext
 from tarrafa.frontier.store.database import NEW, OLD, OPEN
@@ -129,7 +129,7 @@ class HostLeases:
             )
         return int(other[0])
 
-    def join(self, name: str, process: ProcessId, number: int | None = None) -> WorkerRegistration:
+    def join(self, name: str, process: ProcessId, number: int | None = None) -> RegistrationTerms:
         """Register a worker under a number that was never given before; with several servers, the first assigns it."""
         if number is None:
             self._db.prefetch("number", [("workers",)])
@@ -140,7 +140,7 @@ class HostLeases:
             (number, name, process.boot, process.pid, process.started, process.space, self._lease_clock.era,
              self._lease_clock.now() + self._lease_clock.lease_s),
         )  # fmt: skip
-        return WorkerRegistration(number, self._lease_clock.lease_s)
+        return RegistrationTerms(number, self._lease_clock.lease_s)
 
     def workers_of_process(self, process: ProcessId) -> list[int]:
         rows = self._db.rows(
@@ -415,10 +415,10 @@ class HostLeases:
         self._db.run("UPDATE host SET worker = NULL, next_at = ? WHERE id = ?", (next_at, host))
         self._ready.add(host)
 
-    def worker_statuses(self) -> list[WorkerLeaseStatus]:
+    def worker_statuses(self) -> list[RegisteredWorker]:
         now = self._lease_clock.now()
         rows = self._db.rows("SELECT name, pid, hosts, deadline, note FROM worker ORDER BY name")
         return [
-            WorkerLeaseStatus(name, pid, hosts, round(at - now, 1), from_text(note))
+            RegisteredWorker(name, pid, hosts, round(at - now, 1), from_text(note))
             for name, pid, hosts, at, note in rows
         ]
