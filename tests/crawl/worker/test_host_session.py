@@ -138,7 +138,7 @@ async def test_a_walk_that_waits_for_its_delay_is_woken_to_leave():
     around = Surroundings(clock=Clock.real())
     session = a_session(around, a_collection(), pages(1), next_at=around.clock.now() + 9.0)
     task = asyncio.create_task(session.run())
-    await wait_until(lambda: session.requests.is_waiting)
+    await wait_until(lambda: session.polite_fetcher.is_waiting)
     session.leave()
     async with asyncio.timeout(60):
         await task
@@ -176,7 +176,7 @@ async def test_a_walk_ends_when_what_it_found_out_on_arrival_may_not_hold_any_mo
 def test_a_failing_host_rests_as_long_as_before_whatever_is_edited():
     around = Surroundings()
     session = a_session(around, a_collection(), pages(1))
-    session.requests.back_off(0.0, "no answer")
+    session.polite_fetcher.back_off(0.0, "no answer")
     rests_until = session.pacing.next_at
     adopt(session, a_collection(politeness={"delay": 0}))
     assert session.pacing.next_at == rests_until > BEGAN + 59

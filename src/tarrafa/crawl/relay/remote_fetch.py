@@ -78,12 +78,12 @@ class FetchTask:
 
     def wait_s(self) -> float:
         """How long the crawler has to wait; 0 or less: not at all."""
-        clock = self.session.requests.clock
+        clock = self.session.polite_fetcher.clock
         return (self.not_before - clock.now()) / clock.scale
 
     def restart_delay(self) -> None:
         """Start the host's delay again: the crawler may have made the request a moment ago."""
-        self.not_before = max(self.not_before, self.session.requests.clock.now() + self.session.pacing.delay_s)
+        self.not_before = max(self.not_before, self.session.polite_fetcher.clock.now() + self.session.pacing.delay_s)
 
     async def wait_for_result(self) -> CrawlerResult | None:
         """The result; None: it did not arrive in time."""
@@ -177,7 +177,7 @@ class FetchTaskBoard:
     def settle_unreported(self, task: FetchTask) -> SettledVisit:
         """Settle a task without a report: a robots.txt of another host is over; a visit without a result is not."""
         status = Status.NOT_SENT if task.result.cancelled() else task.result.result().status
-        outcome = Outcome(status, task.session.requests.clock.now())
+        outcome = Outcome(status, task.session.polite_fetcher.clock.now())
         settled = SettledVisit(task.host, outcome, finished=task.visit is None)
         self.settle(task.key, settled)
         return settled

@@ -164,7 +164,7 @@ class HostSession:
         collection, self.admission = in_force.collection, in_force.admission
         self.lease, self.began_at = lease, clock.now()
         self.pacing = HostPacing.from_lease(lease, collection)
-        self.requests = PoliteFetcher(
+        self.polite_fetcher = PoliteFetcher(
             lease.host_key,
             collection,
             self.pacing,
@@ -175,7 +175,7 @@ class HostSession:
         self.visits = VisitQueue(deque(lease.visits))
         self.trap_memory = TrapMemory(lease.memory, collection.scope, lease.collection)
         self.robots = RobotsFetch(
-            lease, self.requests, robots, resolver, overload, self.trap_memory, committer.archive_robots
+            lease, self.polite_fetcher, robots, resolver, overload, self.trap_memory, committer.archive_robots
         )
         self._parser, self._committer, self._resolver, self._overload = parser, committer, resolver, overload
         self._answered: AnsweredVisit | None = None  # to be parsed while the next request is on its way
@@ -186,16 +186,16 @@ class HostSession:
     @property
     def collection(self) -> Collection:
         """The collection with the configuration in force."""
-        return self.requests.collection
+        return self.polite_fetcher.collection
 
     @property
     def left(self) -> bool:
         """Whether no further request is made and the host goes back."""
-        return self.requests.left
+        return self.polite_fetcher.left
 
     def leave(self) -> None:
         """Make no further request; a running request may end."""
-        self.requests.leave()
+        self.polite_fetcher.leave()
         self.visits.changed.set()
 
     def release(self) -> None:
@@ -208,18 +208,18 @@ class HostSession:
         ends, and its host is leased again."""
         before, after = self.collection, in_force.collection
         self.admission = in_force.admission
-        self.requests.configure(after)
+        self.polite_fetcher.configure(after)
         old, new = before.politeness, after.politeness
         if before.network != after.network or (old.robots, old.per_ip) != (new.robots, new.per_ip):
             self.leave()
         self.trap_memory.set_limits(after.scope)
         if self.left:  # the next session computes the delays; the back-off of a failing host is decided already
             return
-        if self.requests.resolved.is_known:
+        if self.polite_fetcher.resolved.is_known:
             self.pacing.set_delay(self.robots.crawl_delay_s())
         else:
             self.pacing.raise_delay()
-        self.pacing.restart_pause(self.requests.resolved.free_at)
+        self.pacing.restart_pause(self.polite_fetcher.resolved.free_at)
 
     def build_report(self, visits: list[VisitReport], *, keep: bool) -> HostReport:
         """The report on the host as things stand now; a new robots.txt is reported once."""
@@ -262,7 +262,7 @@ class HostSession:
                     pass
                 await self._conclude_answered()
         finally:
-            self.requests.leave()
+            self.polite_fetcher.leave()
             self._committer.release_host(self)
 
     def _settle_without_request(self) -> bool:
@@ -275,7 +275,7 @@ class HostSession:
         return bool(found)
 
     def _refuse(self, visit: Visit, status: int) -> None:
-        now = self.requests.clock.now()
+        now = self.polite_fetcher.clock.now()
         self._record(refuse_visit(visit, self.collection.name, status, now))
 
     def _record(self, done: FinishedVisit) -> None:
@@ -290,7 +290,7 @@ class HostSession:
         visits = self.visits
         if not visits.waiting:
             await self._conclude_answered()
-        while not visits.waiting and visits.unreported and not self.requests.left:
+        while not visits.waiting and visits.unreported and not self.polite_fetcher.left:
             await self._wait_for_report()
 
     async def _wait_for_report(self) -> None:
@@ -302,14 +302,14 @@ class HostSession:
     async def _resolve_and_read_robots(self) -> bool:
         """Resolve the host and load its robots.txt; False when the session is over."""
         resolved = await self._resolver.resolve(host_name(f"{self.lease.host_key}/"), self.lease.host, self.collection)
-        self.requests.connect_to(resolved)
+        self.polite_fetcher.connect_to(resolved)
         if resolved.error == Status.ADDRESS_REFUSED:
             return True  # every URL gets this error
         if resolved.error:
             if not resolved.unsure and self.lease.failures:  # the name does not exist, and did not a while ago
-                self.requests.back_off(0.0, resolved.why, self.collection.fetch.host_failures_max)
+                self.polite_fetcher.back_off(0.0, resolved.why, self.collection.fetch.host_failures_max)
             elif not (resolved.unsure and self._overload.note_reachability(self.lease.host, False)):
-                self.requests.back_off(0.0, resolved.why)
+                self.polite_fetcher.back_off(0.0, resolved.why)
             return False
         if resolved.free_at:  # its address is busy with another host
             self.pacing.postpone(resolved.free_at)
@@ -338,7 +338,7 @@ class HostSession:
     async def _next_visit(self) -> bool:
         """Make one visit; False when the session is over."""
         await self._wait_for_visits()
-        if self.requests.left or not self.visits.waiting or self._is_turn_over():
+        if self.polite_fetcher.left or not self.visits.waiting or self._is_turn_over():
             return False
         visit = self.visits.take()
         if reason := self._refusal_status(visit):
@@ -352,11 +352,11 @@ class HostSession:
     async def _visit_when_due(self, visit: Visit) -> bool:
         """Make a visit with a request, when the delay has passed; False when the session is over."""
         collection = self.collection
-        while is_due := await self.requests.wait_for_delay():
+        while is_due := await self.polite_fetcher.wait_for_delay():
             if not self.visits.is_report_late:
                 break
             await self._conclude_answered()
-            if not self.requests.left:
+            if not self.polite_fetcher.left:
                 await self._wait_for_report()
         if not is_due:
             self.visits.give_back()
@@ -385,7 +385,7 @@ class HostSession:
             return True
         if unreached or response.status in BUSY:
             wait_s = retry_after_s(response.head, self.pacing.ended_at) if response.status in BUSY else 0.0
-            self.requests.back_off(wait_s, host_trouble(response.status, response.error))
+            self.polite_fetcher.back_off(wait_s, host_trouble(response.status, response.error))
             return False
         self.pacing.note_success()
         return True
@@ -393,13 +393,13 @@ class HostSession:
     def _may_parse_later(self, visit: Visit, response: FetchResponse) -> bool:
         """Whether the next request may be sent before this response is parsed."""
         is_small = visit.role == UrlRole.PAGE and len(response.raw_body) <= PARSED_LATER_BYTES_MAX
-        return is_small and self._parser.parses_later and self.requests.is_due
+        return is_small and self._parser.parses_later and self.polite_fetcher.is_due
 
     async def _send(self, request: FetchRequest, visit: Visit) -> FetchResponse | None:
         """Send the request; parse and record the visit before it while the response is on its way."""
         if self._answered is None:
-            return await self.requests.send(request, visit)
-        sending = asyncio.create_task(self.requests.send(request, visit))
+            return await self.polite_fetcher.send(request, visit)
+        sending = asyncio.create_task(self.polite_fetcher.send(request, visit))
         try:
             await asyncio.sleep(0)  # the request is sent
             await self._conclude_answered()
@@ -414,7 +414,7 @@ class HostSession:
         answered, self._answered = self._answered, None
         if answered is None:
             return
-        with self.requests.hold_body(len(answered.response.raw_body)):
+        with self.polite_fetcher.hold_body(len(answered.response.raw_body)):
             done = await self._parse_and_conclude(answered)
         if self.admission.is_taken_down(answered.visit.url):  # taken down during the request: nothing is kept
             name = self.collection.name
@@ -455,17 +455,17 @@ class HostSession:
 
     def _is_turn_over(self) -> bool:
         """Whether the turn is over and another host waits for the place; or robots.txt may be outdated."""
-        clock = self.requests.clock
+        clock = self.polite_fetcher.clock
         since_s = (clock.now() - self.began_at) / clock.scale
         if since_s > TURN_S:
             return True
-        holds_address = self.requests.resolved.address is not None
+        holds_address = self.polite_fetcher.resolved.address is not None
         is_long = self.visits.taken >= TURN_VISITS and since_s >= TURN_S_MIN
         return is_long and self._overload.is_place_wanted(holds_address=holds_address)
 
     def _refusal_status(self, visit: Visit) -> int:
         """Why no request may be made for this visit; 0 if one may."""
-        if status := self._status_without_contact(visit) or self.requests.resolved.error:
+        if status := self._status_without_contact(visit) or self.polite_fetcher.resolved.error:
             return status
         return refusal_status(visit, self.collection, self.admission, self.trap_memory, self.robots.allows)
 
