@@ -114,7 +114,7 @@ class Frontier(Protocol):
         """Register a worker under a name that no living worker has."""
 
     async def release_process(self, process: ProcessId) -> None:
-        """Return the hosts of a worker at once: the caller can prove that its process is dead."""
+        """Take back the hosts of a worker at once: the caller can prove that its process is dead."""
 
     async def time(self) -> ClockReading:
         """The frontier's time: two machines share no clock."""
@@ -126,7 +126,7 @@ class Frontier(Protocol):
         """
 
     async def leave(self, worker: int) -> None:
-        """Return all hosts of a worker, and forget the worker."""
+        """End the registration of a worker, and take back all its hosts."""
 
     async def lease(self, worker: int, hosts: int) -> list[Lease]:
         """Lease up to `hosts` hosts that may be visited now, each with its first visits."""

@@ -94,7 +94,7 @@ class FakeCommitter:
 
     def request_commit(self) -> None: ...
 
-    def release_host(self, session: HostSession) -> None:
+    def return_host(self, session: HostSession) -> None:
         self.gone.append(session)
 
 

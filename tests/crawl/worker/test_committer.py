@@ -68,7 +68,7 @@ class FakeRegistration:
 class CommitterHarness:
     def __init__(self) -> None:
         self.log: list[str] = []
-        self.released: list[HostSession] = []
+        self.ended: list[HostSession] = []
         self.reported: list[HostReport] = []
         self.registration, self.frontier, self.stats = FakeRegistration(), FakeFrontier(self.log), WorkerStats()
         self.committer = Committer(
@@ -79,7 +79,7 @@ class CommitterHarness:
             cast("VisitRecorder", FakeRecorder(self.log)),
             LinkCache(),
             self.stats,
-            self.released.append,
+            self.ended.append,
             self.reported.append,
         )
         self.session = a_session(Surroundings(), a_collection(), pages(3))
@@ -107,7 +107,7 @@ async def test_a_visit_is_recorded_then_durable_then_its_links_are_delivered_the
     assert report.keep
     assert harness.session.visits.unreported == 0
     assert harness.reported == [report]
-    assert not harness.released
+    assert not harness.ended
     harness.finish_a_visit()
     await harness.committer.commit()
     assert harness.log[4:] == ["record", "durable", "finish"], "the link was delivered before"
@@ -132,20 +132,20 @@ async def test_a_lease_that_is_lost_while_the_disk_writes_delivers_nothing(harne
     assert harness.log == ["record", "durable"]
 
 
-async def test_a_host_that_the_frontier_takes_back_is_released_and_reported_no_more(harness):
+async def test_a_host_that_the_frontier_takes_back_ends_its_lease_and_is_reported_no_more(harness):
     harness.finish_a_visit()
     harness.frontier.held = False
     await harness.committer.commit()
-    assert harness.released == [harness.session]
-    assert harness.session.left
-    harness.committer.release_host(harness.session)
+    assert harness.ended == [harness.session]
+    assert harness.session.is_stopped
+    harness.committer.return_host(harness.session)
     harness.finish_a_visit()
     await harness.committer.commit()
     assert len(harness.frontier.reports) == 1
 
 
-async def test_a_session_that_leaves_hands_its_host_back(harness):
-    harness.committer.release_host(harness.session)
+async def test_a_session_that_is_over_returns_its_host(harness):
+    harness.committer.return_host(harness.session)
     await harness.committer.commit()
     (report,) = harness.frontier.reports
     assert (report.keep, report.reports) == (False, [])

@@ -168,7 +168,7 @@ async def test_a_successor_buries_its_predecessor_and_has_its_name_at_once(tmp_p
         with pytest.raises(LeaseLost):
             await frontier.renew(former.worker, "")
         assert worker_fence._read(data.run / "n-1.worker") == worker_fence.PreviousWorker(current_process(), 60.0)
-        worker_fence.unregister(data, "n-1")
+        worker_fence.free_name(data, "n-1")
         assert not list(data.run.glob("*.worker"))
 
 

@@ -195,7 +195,7 @@ class Relay:
         return self._board.failure
 
     async def leave(self) -> None:
-        """Return all hosts to the frontier."""
+        """End the registration; the frontier takes all hosts back."""
         await self._frontier.leave(self._registration.worker)
 
     async def abandon(self) -> None:

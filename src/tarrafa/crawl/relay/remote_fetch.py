@@ -276,8 +276,8 @@ class RelayCommitter:
         self._committer.record_host(session, sitemaps)
         self.request_commit()
 
-    def release_host(self, session: HostSession) -> None:
-        self._committer.release_host(session)
+    def return_host(self, session: HostSession) -> None:
+        self._committer.return_host(session)
         self.request_commit()
 
 

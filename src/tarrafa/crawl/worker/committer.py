@@ -162,11 +162,11 @@ class PendingCommit:
     """What waits for the next commit."""
 
     finished: list[tuple[HostSession, FinishedVisit]] = field(default_factory=list)
-    leaving: list[HostSession] = field(default_factory=list)
+    returning: list[HostSession] = field(default_factory=list)  # their hosts go back
     learned: list[tuple[HostSession, list[DiscoveredUrl]]] = field(default_factory=list)  # new robots.txt and sitemaps
 
     def __bool__(self) -> bool:
-        return bool(self.finished or self.leaving or self.learned)
+        return bool(self.finished or self.returning or self.learned)
 
     def discovered(self) -> dict[tuple[int, int], list[DiscoveredUrl]]:
         """All links, by collection and run."""
@@ -180,11 +180,11 @@ class PendingCommit:
         visits: defaultdict[HostId, list[VisitReport]] = defaultdict(list)
         touched: Iterable[HostSession] = (
             *(session for session, _ in self.learned),
-            *self.leaving,
+            *self.returning,
             *(session for session, _ in self.finished),
         )
-        sessions = {session.lease.host: session for session in touched if not session.released}  # else lost
-        gone = {session.lease.host for session in self.leaving if not session.released}
+        sessions = {session.lease.host: session for session in touched if not session.lease_ended}  # else lost
+        gone = {session.lease.host for session in self.returning if not session.lease_ended}
         for session, done in self.finished:
             visits[session.lease.host].append(VisitReport(done.visit.id, done.visit.number, done.record.outcome))
         return [
@@ -193,7 +193,7 @@ class PendingCommit:
 
 
 class Committer:
-    """Takes what the host sessions have finished. `on_released` is called for sessions whose host is no longer ours,
+    """Takes what the host sessions have finished. `on_lease_ended` is called for sessions whose host is no longer ours,
     `on_reported` for every report that the frontier has accepted."""
 
     def __init__(
@@ -205,12 +205,12 @@ class Committer:
         recorder: VisitRecorder,
         link_cache: LinkCache,
         stats: WorkerStats,
-        on_released: Callable[[HostSession], None],
+        on_lease_ended: Callable[[HostSession], None],
         on_reported: Callable[[HostReport], None] = lambda report: None,
     ) -> None:
         self._name, self._frontier, self._registration, self._collections = name, frontier, registration, collections
         self._recorder, self._link_cache, self._stats = recorder, link_cache, stats
-        self._on_released, self._on_reported = on_released, on_reported
+        self._on_lease_ended, self._on_reported = on_lease_ended, on_reported
         self._pending = PendingCommit()
         self._wake = asyncio.Event()
         self._committed_at = 0.0
@@ -241,9 +241,9 @@ class Committer:
         if response.raw_head and self._registration.is_valid():
             self._recorder.record_robots(request, response)
 
-    def release_host(self, session: HostSession) -> None:
-        if not session.released:  # else the host may be leased to another worker by now, or to us again
-            self._pending.leaving.append(session)
+    def return_host(self, session: HostSession) -> None:
+        if not session.lease_ended:  # else the host may be leased to another worker by now, or to us again
+            self._pending.returning.append(session)
 
     def request_commit(self) -> None:
         self._wake.set()
@@ -295,10 +295,10 @@ class Committer:
                 self._continue(session, report, answer)
 
     def _continue(self, session: HostSession, report: HostReport, answer: NextVisits) -> None:
-        if not session.released:
+        if not session.lease_ended:
             session.continue_with(len(report.reports), answer)
-            if session.released:
-                self._on_released(session)
+            if session.lease_ended:
+                self._on_lease_ended(session)
         self._on_reported(report)
 
     async def _deliver(self, discovered: dict[tuple[int, int], list[DiscoveredUrl]]) -> None:

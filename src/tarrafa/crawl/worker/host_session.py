@@ -1,7 +1,7 @@
 """Session with one leased host: robots.txt first, then its visits one by one, with crawl delay and back-off.
 
 A session takes a visit from its queue, decides whether it may be requested, fetches, parses, concludes, and passes the
-finished visit to the committer. The committer returns further visits, until there are none or the host is released.
+finished visit to the committer. The committer returns further visits, until there are none or the lease has ended.
 Where no delay has to pass, the next request is sent first, and the page is parsed while its response is on its way.
 Promises: never two requests at once; nothing that robots.txt forbids; no request while a visit of the host has waited
 for its report for half a second, so that little is requested twice after a kill or a network cut; a host that fails or
@@ -74,7 +74,7 @@ class VisitCommitter(Protocol):
     def request_commit(self) -> None:
         """The session has nothing left to visit until its visits are reported."""
 
-    def release_host(self, session: "HostSession") -> None:
+    def return_host(self, session: "HostSession") -> None:
         """The session is over; its host goes back."""
 
 
@@ -179,7 +179,7 @@ class HostSession:
         )
         self._parser, self._committer, self._resolver, self._overload = parser, committer, resolver, overload
         self._answered: AnsweredVisit | None = None  # to be parsed while the next request is on its way
-        self.released = False  # the host is no longer ours
+        self.lease_ended = False  # the host is no longer ours
 
     # -- for the committer and the session table ----------------------------------------------------------------
 
@@ -189,19 +189,19 @@ class HostSession:
         return self.polite_fetcher.collection
 
     @property
-    def left(self) -> bool:
+    def is_stopped(self) -> bool:
         """Whether no further request is made and the host goes back."""
-        return self.polite_fetcher.left
+        return self.polite_fetcher.is_stopped
 
-    def leave(self) -> None:
+    def stop(self) -> None:
         """Make no further request; a running request may end."""
-        self.polite_fetcher.leave()
+        self.polite_fetcher.stop()
         self.visits.changed.set()
 
-    def release(self) -> None:
-        """Make no further request and report nothing more: the host is no longer ours."""
-        self.released = True
-        self.leave()
+    def end_lease(self) -> None:
+        """Make no further request and report nothing more: the frontier has taken the host back."""
+        self.lease_ended = True
+        self.stop()
 
     def apply_configuration(self, in_force: CollectionInForce) -> None:
         """Use a new configuration from now on. What was found out on arrival may not hold any more: then the session
@@ -211,9 +211,9 @@ class HostSession:
         self.polite_fetcher.configure(after)
         old, new = before.politeness, after.politeness
         if before.network != after.network or (old.robots, old.per_ip) != (new.robots, new.per_ip):
-            self.leave()
+            self.stop()
         self.trap_memory.set_limits(after.scope)
-        if self.left:  # the next session computes the delays; the back-off of a failing host is decided already
+        if self.is_stopped:  # the next session computes the delays; the back-off of a failing host is decided already
             return
         if self.polite_fetcher.resolved.is_known:
             self.pacing.set_delay(self.robots.crawl_delay_s())
@@ -247,12 +247,12 @@ class HostSession:
         if following.held:
             self.visits.changed.set()
         else:
-            self.release()
+            self.end_lease()
 
     # -- the session's task ------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Visit until there is nothing more to visit, or a reason to leave."""
+        """Visit until there is nothing more to visit, or a reason to stop."""
         try:
             while self._settle_without_request() and not self.visits.waiting and not self._is_turn_over():
                 self.visits.grow_batch()
@@ -262,8 +262,8 @@ class HostSession:
                     pass
                 await self._conclude_answered()
         finally:
-            self.polite_fetcher.leave()
-            self._committer.release_host(self)
+            self.polite_fetcher.stop()
+            self._committer.return_host(self)
 
     def _settle_without_request(self) -> bool:
         """Finish visits that were dismissed or taken down: they need no request, so their host need not answer. Returns
@@ -290,11 +290,11 @@ class HostSession:
         visits = self.visits
         if not visits.waiting:
             await self._conclude_answered()
-        while not visits.waiting and visits.unreported and not self.polite_fetcher.left:
+        while not visits.waiting and visits.unreported and not self.polite_fetcher.is_stopped:
             await self._wait_for_report()
 
     async def _wait_for_report(self) -> None:
-        """Wait until something was reported, or the session leaves."""
+        """Wait until something was reported, or the session stops."""
         self.visits.changed.clear()
         self._committer.request_commit()
         await self.visits.changed.wait()
@@ -338,7 +338,7 @@ class HostSession:
     async def _next_visit(self) -> bool:
         """Make one visit; False when the session is over."""
         await self._wait_for_visits()
-        if self.polite_fetcher.left or not self.visits.waiting or self._is_turn_over():
+        if self.polite_fetcher.is_stopped or not self.visits.waiting or self._is_turn_over():
             return False
         visit = self.visits.take()
         if reason := self._refusal_status(visit):
@@ -356,7 +356,7 @@ class HostSession:
             if not self.visits.is_report_late:
                 break
             await self._conclude_answered()
-            if not self.polite_fetcher.left:
+            if not self.polite_fetcher.is_stopped:
                 await self._wait_for_report()
         if not is_due:
             self.visits.give_back()
@@ -507,23 +507,23 @@ class SessionTable:
                 session.apply_configuration(self._collections[session.lease.collection])
 
     async def apply_states(self) -> None:
-        """Let the sessions of suspended collections leave; pass news to the others."""
+        """Stop the sessions of suspended collections; pass news to the others."""
         if self._collections.is_outdated():
             await self.refresh_configurations()
         for session in self._sessions.values():
             suspended = self._collections.states.is_suspended(session.lease.collection, session.began_at)
-            if suspended and not session.left:
-                session.leave()
+            if suspended and not session.is_stopped:
+                session.stop()
 
     def limit(self, hosts: int) -> None:
         """Let surplus hosts go back after their running visit."""
-        for session in [session for session in self._sessions.values() if not session.left][hosts:]:
-            session.leave()
+        for session in [session for session in self._sessions.values() if not session.is_stopped][hosts:]:
+            session.stop()
 
     async def finish(self, grace_s: float) -> None:
         """Let running requests end and start nothing; cancel the rest after `grace_s`."""
         for session in self._sessions.values():
-            session.leave()
+            session.stop()
         tasks = list(self._tasks.values())
         if tasks:
             await asyncio.wait(tasks, timeout=grace_s)
@@ -532,7 +532,7 @@ class SessionTable:
     async def abandon(self) -> None:
         """Cancel all sessions and report nothing more."""
         for session in self._sessions.values():
-            session.release()
+            session.end_lease()
         await _cancel(list(self._tasks.values()))
 
 

@@ -27,7 +27,7 @@ from tarrafa.crawl.worker.resource_limits import OFFLINE_PAUSE_S, OverloadContro
 from tarrafa.crawl.worker.robots_fetch import RobotsCache
 from tarrafa.crawl.worker.sandboxed_parser import SandboxedParser
 from tarrafa.crawl.worker.stats import WorkerHeartbeat, WorkerNotices, WorkerStats
-from tarrafa.crawl.worker.worker_fence import WorkerFence, register, unregister
+from tarrafa.crawl.worker.worker_fence import WorkerFence, free_name, register
 from tarrafa.errors import FrontierError, TarrafaError, Unreachable
 from tarrafa.fetch.http_client import HttpClient
 from tarrafa.fetch.loop_lag import LoopLag
@@ -123,7 +123,7 @@ class Worker:
         self._closing.push_async_callback(resolver.close)
         for close in (recorder.close, parser.close, client.close, self._fence.close):
             self._closing.callback(close)
-        self._closing.callback(unregister, data, name)
+        self._closing.callback(free_name, data, name)
         self._closing.push_async_callback(frontier.leave, terms.worker)
 
     async def run(self) -> None:

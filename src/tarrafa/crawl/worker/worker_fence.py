@@ -67,8 +67,8 @@ async def register(frontier: Frontier, data: DataDirectory, name: str) -> tuple[
         return terms, asked_at
 
 
-def unregister(data: DataDirectory, name: str) -> None:
-    """Free the name."""
+def free_name(data: DataDirectory, name: str) -> None:
+    """Remove the note of the process that had the name: a successor need not ask whether it is dead."""
     with contextlib.suppress(OSError):
         _path(data, name).unlink()
 
