@@ -71,4 +71,4 @@ def test_links_to_what_is_taken_down_become_known_with_that_status_and_are_never
         "http://www.b.br/": Status.TAKEN_DOWN,
     }
     record_action(data, "lift", parse_target("site:b.br"), "ana", "", NOW)
-    assert admission.refusal_status("http://www.b.br/") == 0
+    assert admission.url_refusal_status("http://www.b.br/") == 0

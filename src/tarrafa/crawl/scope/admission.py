@@ -105,7 +105,7 @@ class Admission:
         """Whether the URL is on none of the collection's hosts and is no root: then its language decides."""
         return not self._host(url)[2] and url not in self._collection.root_set
 
-    def refusal_status(self, url: str) -> int:
+    def url_refusal_status(self, url: str) -> int:
         """Why a URL in scope is not requested, by its shape, its extension or a takedown; 0 if it may be requested."""
         return Status.TAKEN_DOWN if self.is_taken_down(url) else self._shape_refusal(url)
 

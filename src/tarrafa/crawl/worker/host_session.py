@@ -31,7 +31,7 @@ from tarrafa.crawl.worker.politeness import HostPacing, HostResolver, PoliteFetc
 from tarrafa.crawl.worker.resource_limits import OverloadControl
 from tarrafa.crawl.worker.robots_fetch import RobotsCache, RobotsFetch
 from tarrafa.crawl.worker.sandboxed_parser import DecodedBody, ParseJobResult
-from tarrafa.crawl.worker.visit_refusal import refusal_status, takedown_or_dismissal_status
+from tarrafa.crawl.worker.visit_refusal import takedown_or_dismissal_status, visit_refusal_status
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse, retry_after_s
 from tarrafa.fetch.robots import RobotsTxt
 from tarrafa.frontier.messages import VISITS_PER_LEASE, DiscoveredUrl, HostReport, Lease, NextVisits, VisitReport
@@ -268,7 +268,9 @@ class HostSession:
     def _settle_without_request(self) -> bool:
         """Finish visits that were dismissed or taken down: they need no request, so their host need not answer. Returns
         whether there were any."""
-        found = [(visit, status) for visit in self.visits.waiting if (status := self._status_without_contact(visit))]
+        found = [
+            (visit, status) for visit in self.visits.waiting if (status := self._takedown_or_dismissal_status(visit))
+        ]
         for visit, status in found:
             self.visits.dismiss(visit)
             self._refuse(visit, status)
@@ -282,7 +284,7 @@ class HostSession:
         self.visits.note_recorded()
         self._committer.record_visit(self, done)
 
-    def _status_without_contact(self, visit: Visit) -> int:
+    def _takedown_or_dismissal_status(self, visit: Visit) -> int:
         return takedown_or_dismissal_status(visit, self.collection, self.admission)
 
     async def _wait_for_visits(self) -> None:
@@ -341,7 +343,7 @@ class HostSession:
         if self.polite_fetcher.is_stopped or not self.visits.waiting or self._is_turn_over():
             return False
         visit = self.visits.take()
-        if reason := self._refusal_status(visit):
+        if reason := self._status_without_request(visit):
             self._refuse(visit, reason)
             if not self.visits.waiting:
                 self.visits.grow_batch()
@@ -361,7 +363,9 @@ class HostSession:
         if not is_due:
             self.visits.give_back()
             return False
-        if self.collection is not collection and (reason := self._refusal_status(visit)):  # changed during the delay
+        if self.collection is not collection and (
+            reason := self._status_without_request(visit)
+        ):  # changed during the delay
             self._refuse(visit, reason)
             return True
         return await self._fetch_visit(visit)
@@ -463,11 +467,11 @@ class HostSession:
         is_long = self.visits.taken >= TURN_VISITS and since_s >= TURN_S_MIN
         return is_long and self._overload.is_place_wanted(holds_address=holds_address)
 
-    def _refusal_status(self, visit: Visit) -> int:
+    def _status_without_request(self, visit: Visit) -> int:
         """Why no request may be made for this visit; 0 if one may."""
-        if status := self._status_without_contact(visit) or self.polite_fetcher.resolved.error:
+        if status := self._takedown_or_dismissal_status(visit) or self.polite_fetcher.resolved.error:
             return status
-        return refusal_status(visit, self.collection, self.admission, self.trap_memory, self.robots.allows)
+        return visit_refusal_status(visit, self.collection, self.admission, self.trap_memory, self.robots.allows)
 
 
 class SessionTable:
