@@ -63,7 +63,7 @@ def similar_ranks(rank: float) -> tuple[float, float]:
     return (rank / RANK_STEP, rank * RANK_STEP) if 0.0 < rank < RANK_MAX else (0.0, math.inf)
 
 
-class CachedRobots(msgspec.Struct, frozen=True, array_like=True):
+class RobotsCopy(msgspec.Struct, frozen=True, array_like=True):
     """A host's robots.txt as last fetched: the status of the response, the digest of its text, and until when it
     holds."""
 
@@ -84,7 +84,7 @@ class Lease(msgspec.Struct, frozen=True, array_like=True):
     ended_at: float  # end of the last response
     delay_s: float  # as last known
     failures: int
-    robots: CachedRobots | None
+    robots_copy: RobotsCopy | None
     visits: list[Visit]
     memory: bytes = b""  # trap memory that the last session reported
     run: int = 1  # of the collection, to which the visits belong
@@ -98,7 +98,7 @@ class HostLoan(msgspec.Struct, frozen=True, array_like=True):
     ended_at: float = 0.0
     delay_s: float = 0.0
     failures: int = 0
-    robots: CachedRobots | None = None  # also if it is not granted
+    robots_copy: RobotsCopy | None = None  # also if it is not granted
 
 
 class VisitReport(msgspec.Struct, frozen=True, array_like=True):
@@ -121,7 +121,7 @@ class HostReport(msgspec.Struct, frozen=True, array_like=True):
     keep: bool
     wanted: int = VISITS_PER_LEASE
     failures: int = 0  # in a row, at the host
-    robots: CachedRobots | None = None
+    robots_copy: RobotsCopy | None = None
     memory: bytes | None = None  # None: unchanged
     trouble: Message | str = ""  # why the host fails; empty: it does not
     run: int = 0  # as in its lease; when the next run has begun, the host goes back. 0: any run

@@ -15,7 +15,7 @@ from tarrafa.crawl.worker.outcome import FinishedVisit, refuse_visit
 from tarrafa.crawl.worker.stats import WorkerStats
 from tarrafa.errors import LeaseLost
 from tarrafa.frontier.api import Frontier
-from tarrafa.frontier.messages import CachedRobots, DiscoveredUrl, HostReport, NextVisits
+from tarrafa.frontier.messages import DiscoveredUrl, HostReport, NextVisits, RobotsCopy
 from tests.contract.frontier_bodies import offer
 from tests.crawl.worker.session_harness import Surroundings, a_collection, a_session, pages
 
@@ -185,8 +185,10 @@ async def test_a_visit_after_a_quiet_moment_is_committed_at_once(harness, monkey
 
 def test_reports_are_split_into_messages_by_their_size():
     session = a_session(Surroundings(), a_collection(), pages(1))
-    robots = CachedRobots(200, b"digest", 1e12, b"x" * (5 << 20))
-    reports = [(session, HostReport(number, 1, [], 0.0, 0.0, 0.0, keep=True, robots=robots)) for number in range(5)]
+    robots = RobotsCopy(200, b"digest", 1e12, b"x" * (5 << 20))
+    reports = [
+        (session, HostReport(number, 1, [], 0.0, 0.0, 0.0, keep=True, robots_copy=robots)) for number in range(5)
+    ]
     assert [len(part) for part in split_into_messages(reports)] == [2, 2, 1]
     assert COMMIT_VISITS_MAX < 8_000, "so many visits fit in one message"
 

@@ -127,7 +127,7 @@ class Relay:
             self._committer,
             parser,
             resolver=resolver,
-            robots=RobotsCache(frontier, self._registration),
+            robots_cache=RobotsCache(frontier, self._registration),
             overload=self._overload,
             is_current=self._collections.is_current,
         )

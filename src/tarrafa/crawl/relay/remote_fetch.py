@@ -166,11 +166,11 @@ class FetchTaskBoard:
     def settle_reported(self, report: HostReport) -> None:
         """Settle the visits of a report that the frontier has accepted."""
         key = self._robots_keys.get(report.host)
-        if report.robots is not None and key is not None:
-            self.settle(key, SettledVisit(report.host, Outcome(report.robots.status, report.ended_at)))
+        if report.robots_copy is not None and key is not None:
+            self.settle(key, SettledVisit(report.host, Outcome(report.robots_copy.status, report.ended_at)))
         for one in report.reports:
             self.settle((one.id, one.number), SettledVisit(report.host, one.outcome))
-        if report.robots is not None or report.host not in self._sessions:
+        if report.robots_copy is not None or report.host not in self._sessions:
             self._robots_keys.pop(report.host, None)
         self.notify()
 

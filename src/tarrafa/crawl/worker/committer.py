@@ -75,7 +75,7 @@ class VisitRecorder:
     def record_host(self, session: HostSession, sitemaps: list[DiscoveredUrl]) -> None:
         """Record the host's robots.txt, if it is new, and the sitemaps that it names."""
         self._record_configuration(session)
-        robots = session.robots.new_copy
+        robots = session.robots_fetch.new_copy
         note = HostNote(
             session.collection.name,
             session.lease.host_key,
@@ -233,7 +233,7 @@ class Committer:
         """Record the host's robots.txt and sitemaps if they are new: after the loss of a frontier only the record knows
         them."""
         unknown = self._link_cache.filter_new(session.lease.collection, sitemaps, session.lease.run)
-        if session.robots.new_copy is not None or unknown:
+        if session.robots_fetch.new_copy is not None or unknown:
             self._recorder.record_host(session, unknown)
         self._pending.learned.append((session, sitemaps))
 
@@ -315,7 +315,7 @@ def split_into_messages(reports: list[SessionReport]) -> Iterator[list[SessionRe
     size = 0
     for session, report in reports:
         part.append((session, report))
-        size += 1000 * (1 + len(report.reports)) + len(report.robots.text if report.robots else b"")
+        size += 1000 * (1 + len(report.reports)) + len(report.robots_copy.text if report.robots_copy else b"")
         if size > MESSAGE_BYTES_MAX:
             yield part
             part, size = [], 0

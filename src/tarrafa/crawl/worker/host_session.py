@@ -33,7 +33,7 @@ from tarrafa.crawl.worker.robots_fetch import RobotsCache, RobotsFetch
 from tarrafa.crawl.worker.sandboxed_parser import DecodedBody, ParseJobResult
 from tarrafa.crawl.worker.visit_refusal import takedown_or_dismissal_status, visit_refusal_status
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse, retry_after_s
-from tarrafa.fetch.robots import RobotsTxt
+from tarrafa.fetch.robots import RobotsRules
 from tarrafa.frontier.messages import VISITS_PER_LEASE, DiscoveredUrl, HostReport, Lease, NextVisits, VisitReport
 from tarrafa.i18n import message
 from tarrafa.model import BUSY, UNREACHED, HostId, Status, UrlRole, Visit, host_trouble
@@ -157,7 +157,7 @@ class HostSession:
         parser: DocumentParser,
         committer: VisitCommitter,
         resolver: HostResolver,
-        robots: RobotsCache,
+        robots_cache: RobotsCache,
         overload: OverloadControl,
         is_current: Callable[[int, float], bool],
     ) -> None:
@@ -174,8 +174,8 @@ class HostSession:
         )
         self.visits = VisitQueue(deque(lease.visits))
         self.trap_memory = TrapMemory(lease.memory, collection.scope, lease.collection)
-        self.robots = RobotsFetch(
-            lease, self.polite_fetcher, robots, resolver, overload, self.trap_memory, committer.archive_robots
+        self.robots_fetch = RobotsFetch(
+            lease, self.polite_fetcher, robots_cache, resolver, overload, self.trap_memory, committer.archive_robots
         )
         self._parser, self._committer, self._resolver, self._overload = parser, committer, resolver, overload
         self._answered: AnsweredVisit | None = None  # to be parsed while the next request is on its way
@@ -216,7 +216,7 @@ class HostSession:
         if self.is_stopped:  # the next session computes the delays; the back-off of a failing host is decided already
             return
         if self.polite_fetcher.resolved.is_known:
-            self.pacing.set_delay(self.robots.crawl_delay_s())
+            self.pacing.set_delay(self.robots_fetch.crawl_delay_s())
         else:
             self.pacing.raise_delay()
         self.pacing.restart_pause(self.polite_fetcher.resolved.free_at)
@@ -234,7 +234,7 @@ class HostSession:
             keep=keep,
             wanted=self.visits.wanted_by_pace(),
             failures=pacing.failures,
-            robots=self.robots.take_new_copy(),
+            robots_copy=self.robots_fetch.take_new_copy(),
             memory=self.trap_memory.encode_if_changed() if not keep or not self.visits.waiting else None,
             trouble=pacing.trouble,
             run=lease.run,
@@ -319,17 +319,17 @@ class HostSession:
         if self.collection.politeness.robots == "ignore":
             self.pacing.set_delay(None)
             return True
-        rules = await self.robots.load()
+        rules = await self.robots_fetch.load()
         if rules is None:
             return False
-        self.pacing.set_delay(self.robots.crawl_delay_s())
+        self.pacing.set_delay(self.robots_fetch.crawl_delay_s())
         self.pacing.postpone(self.pacing.ended_at + self.pacing.delay_s)  # robots.txt was a request too
         sitemaps = self._sitemaps(rules)
-        if self.robots.new_copy is not None or sitemaps:
+        if self.robots_fetch.new_copy is not None or sitemaps:
             self._committer.record_host(self, sitemaps)  # at once: after a kill the next session must know the delay
         return True
 
-    def _sitemaps(self, rules: RobotsTxt) -> list[DiscoveredUrl]:
+    def _sitemaps(self, rules: RobotsRules) -> list[DiscoveredUrl]:
         """The sitemaps of robots.txt; none if the host is only visited for a sitemap, or for one page."""
         visits = self.visits.waiting
         if not any(visit.role == UrlRole.PAGE and not self.admission.is_outside_hosts(visit.url) for visit in visits):
@@ -471,7 +471,7 @@ class HostSession:
         """Why no request may be made for this visit; 0 if one may."""
         if status := self._takedown_or_dismissal_status(visit) or self.polite_fetcher.resolved.error:
             return status
-        return visit_refusal_status(visit, self.collection, self.admission, self.trap_memory, self.robots.allows)
+        return visit_refusal_status(visit, self.collection, self.admission, self.trap_memory, self.robots_fetch.allows)
 
 
 class SessionTable:

@@ -17,10 +17,10 @@ from tarrafa.crawl.worker.resource_limits import OverloadControl
 from tarrafa.crawl.worker.worker_fence import Registration
 from tarrafa.fetch.content_encoding import UndecodableBody
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse, decode_body, retry_after_s
-from tarrafa.fetch.robots import ROBOTS_BYTES_MAX, RobotsTxt, forbids_everything_for_now
+from tarrafa.fetch.robots import ROBOTS_BYTES_MAX, RobotsRules, forbids_everything_for_now
 from tarrafa.fetch.robots import parse as parse_robots
 from tarrafa.frontier.api import Frontier
-from tarrafa.frontier.messages import CachedRobots, HostLoan, HostReport, Lease
+from tarrafa.frontier.messages import HostLoan, HostReport, Lease, RobotsCopy
 from tarrafa.i18n import joined, message
 from tarrafa.model import BUSY, REDIRECTS, UNREACHED, HostId, Status, host_trouble, status_name
 from tarrafa.parse.url import canonical, host_id, host_key, host_name, name_and_port
@@ -40,9 +40,9 @@ class RobotsCache:
 
     def __init__(self, frontier: Frontier, registration: Registration) -> None:
         self._frontier, self._registration = frontier, registration
-        self._parsed: dict[bytes, RobotsTxt] = {}
+        self._parsed: dict[bytes, RobotsRules] = {}
 
-    async def rules(self, copy: CachedRobots) -> RobotsTxt | None:
+    async def rules(self, copy: RobotsCopy) -> RobotsRules | None:
         """The rules of a file; None if the frontier does not have its text now."""
         rules = self._parsed.get(copy.digest)
         if rules is None:
@@ -81,8 +81,8 @@ class RobotsFetch:
     ) -> None:
         self._lease, self._polite_fetcher, self._cache, self._resolver = lease, polite_fetcher, cache, resolver
         self._overload, self._memory, self._archive = overload, memory, archive
-        self.rules: RobotsTxt | None = None  # None: not read, or ignored
-        self.new_copy: CachedRobots | None = None  # to be reported
+        self.rules: RobotsRules | None = None  # None: not read, or ignored
+        self.new_copy: RobotsCopy | None = None  # to be reported
 
     def allows(self, url: str) -> bool:
         return self.rules is None or self.rules.allows(user_agent(self._polite_fetcher.collection), url)
@@ -91,21 +91,21 @@ class RobotsFetch:
         """The delay that the host's robots.txt asks for."""
         return self.rules.crawl_delay(user_agent(self._polite_fetcher.collection)) if self.rules is not None else None
 
-    def take_new_copy(self) -> CachedRobots | None:
+    def take_new_copy(self) -> RobotsCopy | None:
         """The new copy to report; given once."""
         copy, self.new_copy = self.new_copy, None
         return copy
 
-    async def load(self) -> RobotsTxt | None:
+    async def load(self) -> RobotsRules | None:
         """Load the rules; None: not now, and the pacing has the time of the next attempt."""
-        copy = self._lease.robots
+        copy = self._lease.robots_copy
         if copy is not None and copy.expires > self._polite_fetcher.clock.now():
             self.rules = await self._cache.rules(copy)
         if self.rules is None and (copy := await self._fetch()) is not None:
             self.rules = await self._cache.rules(copy)
         return self.rules
 
-    async def _fetch(self) -> CachedRobots | None:
+    async def _fetch(self) -> RobotsCopy | None:
         answer = await self._follow_redirects()
         now, pacing = self._polite_fetcher.clock.now(), self._polite_fetcher.pacing
         if isinstance(answer, FetchResponse):
@@ -127,7 +127,7 @@ class RobotsFetch:
             self.new_copy = answer
         return answer
 
-    async def _follow_redirects(self) -> FetchResponse | CachedRobots | None:
+    async def _follow_redirects(self) -> FetchResponse | RobotsCopy | None:
         """The response at the end of the redirects; absent after too many, or if the target is invalid."""
         url = canonical(f"{self._lease.host_key}/robots.txt")
         for hop in range(REDIRECTS_MAX + 1):
@@ -136,9 +136,7 @@ class RobotsFetch:
             request = build_request(url, self._polite_fetcher.collection)
             request.size_max = ROBOTS_BYTES_MAX
             if host_key(url) == self._lease.host_key:  # within a chain we wait, or it would never end
-                answer: FetchResponse | CachedRobots | None = await self._polite_fetcher.request(
-                    request, patient=hop > 0
-                )
+                answer: FetchResponse | RobotsCopy | None = await self._polite_fetcher.request(request, patient=hop > 0)
             else:
                 answer = await self._fetch_from_other_host(request)
             if not isinstance(answer, FetchResponse):
@@ -149,19 +147,19 @@ class RobotsFetch:
             url = canonical(answer.head.get("location"), url)
         return ABSENT
 
-    async def _fetch_from_other_host(self, request: FetchRequest) -> FetchResponse | CachedRobots | None:
+    async def _fetch_from_other_host(self, request: FetchRequest) -> FetchResponse | RobotsCopy | None:
         """Ask another host, or use the frontier's copy of its file. None: the host is not free now."""
         clock, key, collection = self._polite_fetcher.clock, host_key(request.url), self._lease.collection
         loan = await self._cache.borrow_host(collection, host_id(key), key)
         if not loan.granted and loan.free_at - clock.now() < WAIT_HERE_S:  # its delay, or another worker for a moment
             await clock.sleep_until(loan.free_at)
             loan = await self._cache.borrow_host(collection, host_id(key), key)
-        known, answer = loan.robots, None
+        known, answer = loan.robots_copy, None
         try:
             if known is not None and known.expires > clock.now() and request.url == canonical(f"{key}/robots.txt"):
                 text = await self._cache.text(known.digest)
                 if text is not None:
-                    return CachedRobots(known.status, known.digest, known.expires, text)
+                    return RobotsCopy(known.status, known.digest, known.expires, text)
             if loan.granted:
                 answer = await self._fetch_from_borrowed_host(request, loan)
         finally:
@@ -207,7 +205,7 @@ class RobotsFetch:
         return HostReport(host, self._lease.collection, [], now + pause_s, now, delay_s, keep=False, failures=failures)
 
 
-def _to_robots_copy(answer: FetchResponse, expires: float) -> CachedRobots:
+def _to_robots_copy(answer: FetchResponse, expires: float) -> RobotsCopy:
     """2xx responses, also if cut after their first 500 KiB, are rules; all others have none."""
     status, text = (200 if answer.status < 300 else answer.status), b""
     if status == 200:
@@ -215,7 +213,7 @@ def _to_robots_copy(answer: FetchResponse, expires: float) -> CachedRobots:
             text = decode_body(answer.head, answer.raw_body, ROBOTS_BYTES_MAX, prefix=True)
         except UndecodableBody:  # a wrong Content-Encoding of a plain file is no reason to ignore its rules
             text = answer.raw_body[:ROBOTS_BYTES_MAX]
-    return CachedRobots(status, robots_digest(text), expires, text)
+    return RobotsCopy(status, robots_digest(text), expires, text)
 
 
 def robots_digest(text: bytes) -> bytes:

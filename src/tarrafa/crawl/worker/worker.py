@@ -115,7 +115,7 @@ class Worker:
             parser=parser,
             committer=self._committer,
             resolver=resolver,
-            robots=RobotsCache(frontier, self._fence),
+            robots_cache=RobotsCache(frontier, self._fence),
             overload=self._overload,
             is_current=self._collections.is_current,
         )
