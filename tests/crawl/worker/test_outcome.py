@@ -9,7 +9,7 @@ from tarrafa.crawl.scope.admission import Admission
 from tarrafa.crawl.worker.committer import LinkCache
 from tarrafa.crawl.worker.fetcher import build_request, decode_response, format_request
 from tarrafa.crawl.worker.outcome import FinishedVisit, conclude
-from tarrafa.crawl.worker.sandboxed_parser import run_parse_job
+from tarrafa.crawl.worker.parser_with_sandbox import run_parse_job
 from tarrafa.fetch.http_client import HttpClient
 from tarrafa.fetch.http_message import FetchResponse, ResponseHead
 from tarrafa.frontier.messages import DiscoveredUrl

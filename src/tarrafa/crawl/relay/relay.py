@@ -32,10 +32,10 @@ from tarrafa.crawl.relay.remote_fetch import (
 from tarrafa.crawl.worker.collection_state import WorkerCollections
 from tarrafa.crawl.worker.committer import Committer, LinkCache, VisitRecorder
 from tarrafa.crawl.worker.host_session import SessionTable
+from tarrafa.crawl.worker.parser_with_sandbox import ParserWithSandbox
 from tarrafa.crawl.worker.politeness import HostResolver
 from tarrafa.crawl.worker.resource_limits import OverloadControl
 from tarrafa.crawl.worker.robots_fetch import RobotsCache
-from tarrafa.crawl.worker.sandboxed_parser import SandboxedParser
 from tarrafa.crawl.worker.stats import WorkerNotices, WorkerStats
 from tarrafa.errors import DataError, FrontierError
 from tarrafa.frontier.address import OpenFrontier
@@ -116,7 +116,7 @@ class Relay:
         self._committer = Committer(
             name, frontier, self._registration, *shared, self._sessions.remove, self._board.settle_reported
         )
-        parser = SandboxedParser()
+        parser = ParserWithSandbox()
         resolver = HostResolver(lambda host, address: frontier.claim_address(self._registration.worker, host, address))
         self._new_session = partial(
             new_remote_session,

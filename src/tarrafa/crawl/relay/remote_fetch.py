@@ -21,7 +21,7 @@ from tarrafa.crawl.worker.collection_state import CollectionInForce
 from tarrafa.crawl.worker.committer import Committer
 from tarrafa.crawl.worker.host_session import HostSession, SessionTable
 from tarrafa.crawl.worker.outcome import FinishedVisit
-from tarrafa.crawl.worker.sandboxed_parser import DecodedBody, ParseJobResult, SandboxedParser
+from tarrafa.crawl.worker.parser_with_sandbox import DecodedBody, ParseJobResult, ParserWithSandbox
 from tarrafa.crawl.worker.worker_fence import Registration
 from tarrafa.errors import FrontierError, LeaseLost, TarrafaError
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse
@@ -236,7 +236,7 @@ class RemoteParser:
 
     parses_later = False  # the crawler's next result would take its place
 
-    def __init__(self, fetcher: RemoteFetcher, parser: SandboxedParser) -> None:
+    def __init__(self, fetcher: RemoteFetcher, parser: ParserWithSandbox) -> None:
         self._fetcher, self._parser = fetcher, parser
 
     async def decode_and_parse(
@@ -287,7 +287,7 @@ def new_remote_session(
     registration: Registration,
     board: FetchTaskBoard,
     committer: Committer,
-    parser: SandboxedParser,
+    parser: ParserWithSandbox,
     lease: Lease,
     in_force: CollectionInForce,
     **shared: Any,

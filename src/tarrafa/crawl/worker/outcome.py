@@ -17,7 +17,7 @@ from tarrafa.config import Collection
 from tarrafa.crawl.scope.admission import Admission
 from tarrafa.crawl.scope.traps import TrapMemory
 from tarrafa.crawl.worker.fetcher import build_exchange
-from tarrafa.crawl.worker.sandboxed_parser import DecodedBody, ParseJobResult
+from tarrafa.crawl.worker.parser_with_sandbox import DecodedBody, ParseJobResult
 from tarrafa.fetch.http_message import (
     FetchRequest,
     FetchResponse,

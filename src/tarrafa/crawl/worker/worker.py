@@ -22,10 +22,10 @@ from tarrafa.crawl.worker.collection_state import WorkerCollections
 from tarrafa.crawl.worker.committer import Committer, LinkCache, VisitRecorder
 from tarrafa.crawl.worker.fetcher import Fetcher, RequestCredentials
 from tarrafa.crawl.worker.host_session import HostSession, SessionTable
+from tarrafa.crawl.worker.parser_with_sandbox import ParserWithSandbox
 from tarrafa.crawl.worker.politeness import HostResolver
 from tarrafa.crawl.worker.resource_limits import OFFLINE_PAUSE_S, OverloadControl, ResourceShare
 from tarrafa.crawl.worker.robots_fetch import RobotsCache
-from tarrafa.crawl.worker.sandboxed_parser import SandboxedParser
 from tarrafa.crawl.worker.stats import WorkerHeartbeat, WorkerNotices, WorkerStats
 from tarrafa.crawl.worker.worker_fence import WorkerFence, free_name, register
 from tarrafa.errors import FrontierError, TarrafaError, Unreachable
@@ -107,7 +107,7 @@ class Worker:
         self._committer = Committer(
             name, frontier, self._fence, self._collections, recorder, link_cache, stats, self._sessions.remove
         )
-        parser, resolver = SandboxedParser(), HostResolver(partial(frontier.claim_address, terms.worker))
+        parser, resolver = ParserWithSandbox(), HostResolver(partial(frontier.claim_address, terms.worker))
         self._new_session = partial(
             HostSession,
             clock=clock,

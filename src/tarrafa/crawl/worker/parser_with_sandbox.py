@@ -145,13 +145,13 @@ class ParseTurns:
             self._loop.call_soon(self._begin_round)
 
 
-class SandboxedParser:
+class ParserWithSandbox:
     """One per worker; its process is started when it is first needed."""
 
     def __init__(self) -> None:
         self._turns, self._heavy_slots = ParseTurns(), asyncio.Semaphore(HEAVY_AT_ONCE)
         self._child_lock = asyncio.Lock()
-        self._process = SandboxProcess("tarrafa.crawl.worker.sandboxed_parser", REPLY_BYTES_MAX)
+        self._process = SandboxProcess("tarrafa.crawl.worker.parser_with_sandbox", REPLY_BYTES_MAX)
         self._encode = msgspec.msgpack.Encoder().encode
         self._decoder = msgspec.msgpack.Decoder(ParseJobResult)
 
