@@ -51,13 +51,13 @@ def limits_path(data: DataDirectory) -> Path:
     return data.run / "orders.json"
 
 
-def write_limits(data: DataDirectory, rations: ResourceLimits) -> None:
+def write_limits(data: DataDirectory, limits: ResourceLimits) -> None:
     """Write the limits; the workers apply them at their next look. They replace those of an earlier supervisor."""
     path = limits_path(data)
-    if rations == UNLIMITED:
+    if limits == UNLIMITED:
         path.unlink(missing_ok=True)
     else:
-        write_atomically(path, msgspec.json.encode(rations), durable=False)
+        write_atomically(path, msgspec.json.encode(limits), durable=False)
 
 
 class NodeLimits:
