@@ -129,7 +129,7 @@ async def test_taking_in_the_same_images_again_changes_nothing_even_after_life_w
         await frontier.import_hosts(images)
         assert (await numbers(frontier), await everything(frontier)) == before
         (answer,) = await frontier.finish(worker, [done(two, two.visits)])
-        assert not answer.held
+        assert not answer.is_leased
         assert (await numbers(frontier)).fetched == 7
 
 

@@ -126,7 +126,7 @@ async def test_finish_brings_the_next_visits_and_is_idempotent(frontier):
     assert len(lease.visits) == 8
     report = done(lease, lease.visits[:3])
     (answer,) = await frontier.finish(worker, [report])
-    assert answer.held
+    assert answer.is_leased
     assert len(answer.visits) == 3
     (again,) = await frontier.finish(worker, [report])
     assert again == NextVisits(True, [])

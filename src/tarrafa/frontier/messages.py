@@ -128,9 +128,9 @@ class HostReport(msgspec.Struct, frozen=True, array_like=True):
 
 
 class NextVisits(msgspec.Struct, frozen=True, array_like=True):
-    """The next visits of a reported host. If not `held`, the host is no longer the worker's."""
+    """The next visits of a reported host. If not `is_leased`, the host is no longer the worker's."""
 
-    held: bool
+    is_leased: bool
     visits: list[Visit]
 
 

@@ -33,7 +33,7 @@ class FakeRecorder:
     def record_host(self, session: HostSession, sitemaps: list[DiscoveredUrl]) -> None:
         self._log.append("host")
 
-    def seal(self) -> Callable[[], None]:
+    def prepare_commit(self) -> Callable[[], None]:
         return lambda: self._log.append("durable")
 
 

@@ -45,7 +45,7 @@ SessionReport = tuple[HostSession, HostReport]
 
 
 class VisitRecorder:
-    """Writes for one worker. Nothing is durable before the function that `seal` returns has run."""
+    """Writes for one worker. Nothing is durable before the function that `prepare_commit` returns has run."""
 
     def __init__(self, writer: WarcWriter, clock: Clock, collections: WorkerCollections) -> None:
         self._writer, self._clock, self._collections = writer, clock, collections
@@ -90,9 +90,9 @@ class VisitRecorder:
     def record_robots(self, request: FetchRequest, response: FetchResponse) -> None:
         self._writer.append_exchange(build_exchange(request, response, self._clock.now()))
 
-    def seal(self) -> Callable[[], None]:
+    def prepare_commit(self) -> Callable[[], None]:
         """Fix the records so far; the returned function makes them durable and may run in a thread."""
-        return self._writer.seal()
+        return self._writer.prepare_commit()
 
     def close(self) -> None:
         self._writer.close()
@@ -285,7 +285,7 @@ class Committer:
             )
         pending, self._pending, self._committed_at = self._pending, PendingCommit(), boottime()
         discovered, reports = pending.discovered(), pending.build_reports()
-        await asyncio.to_thread(self._recorder.seal())
+        await asyncio.to_thread(self._recorder.prepare_commit())
         if not self._registration.is_valid():
             raise LeaseLost(message("worker {name} could not write for longer than its lease", name=self._name))
         await self._deliver(discovered)

@@ -40,7 +40,7 @@ from tarrafa.model import BUSY, UNREACHED, HostId, Status, UrlRole, Visit, host_
 from tarrafa.parse.url import host_name
 
 WANTED_MAX = 1_024
-AHEAD_S, AHEAD_MAX = 1.0, 256  # visits to have in hand: as many as the host takes in that time
+VISITS_IN_HAND_S, VISITS_IN_HAND_MAX = 1.0, 256  # visits to have in hand: as many as the host takes in that time
 UNREPORTED_S_MAX = 0.5  # no request while a visit waits for its report for longer: it would be made again after a kill
 HEAVY_BYTES = 4 << 20  # such documents are decoded and parsed a few at a time
 PARSED_LATER_BYTES_MAX = 64 << 10  # larger ones are parsed before the next request: they are not held twice
@@ -138,11 +138,11 @@ class VisitQueue:
         self.wanted = VISITS_PER_LEASE
 
     def wanted_by_pace(self) -> int:
-        """How many visits to ask for in a report: as many as were made per AHEAD_S since the last one, or more where
+        """How many visits to ask for in a report: as many as were made per VISITS_IN_HAND_S since the last one, or more where
         visits are refused."""
         (since, before), self._paced = self._paced, (boottime(), self.taken)
         pace = (self.taken - before) / max(self._paced[0] - since, 1e-3)
-        return max(self.wanted, min(int(pace * AHEAD_S), AHEAD_MAX))
+        return max(self.wanted, min(int(pace * VISITS_IN_HAND_S), VISITS_IN_HAND_MAX))
 
 
 class HostSession:
@@ -243,8 +243,8 @@ class HostSession:
     def continue_with(self, reported: int, following: NextVisits) -> None:
         """Take the frontier's answer: the next visits, or that the host is no longer ours. `reported` visits are
         settled."""
-        self.visits.settle(reported, following.visits if following.held else [])
-        if following.held:
+        self.visits.settle(reported, following.visits if following.is_leased else [])
+        if following.is_leased:
             self.visits.changed.set()
         else:
             self.end_lease()

@@ -410,7 +410,7 @@ class PostgresFrontier:
                     is_first = shard is self._first
                     found = await (shard.call(_finish, worker, reports) if is_first else shard.finish(worker, reports))
             answers.update(zip(some, found, strict=True))
-        lost = [report.host for place, report in enumerate(batch) if not answers[place].held]
+        lost = [report.host for place, report in enumerate(batch) if not answers[place].is_leased]
         for host in lost:
             self._home.pop(host, None)
         if lost:

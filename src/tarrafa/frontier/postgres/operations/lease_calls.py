@@ -197,7 +197,7 @@ class LeaseCalls:
 
         answers = self._session.transact(change)
         for report, answer in zip(batch, answers, strict=True):
-            if not answer.held:
+            if not answer.is_leased:
                 self._held[worker].discard(report.host)
         return answers
 
