@@ -138,8 +138,8 @@ class VisitQueue:
         self.wanted = VISITS_PER_LEASE
 
     def wanted_by_pace(self) -> int:
-        """How many visits to ask for in a report: as many as were made per VISITS_IN_HAND_S since the last one, or more where
-        visits are refused."""
+        """How many visits to ask for in a report: as many as were made per VISITS_IN_HAND_S since the last one, or more
+        where visits are refused."""
         (since, before), self._paced = self._paced, (boottime(), self.taken)
         pace = (self.taken - before) / max(self._paced[0] - since, 1e-3)
         return max(self.wanted, min(int(pace * VISITS_IN_HAND_S), VISITS_IN_HAND_MAX))
