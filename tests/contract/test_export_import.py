@@ -78,7 +78,7 @@ async def test_all_that_is_known_of_urls_and_hosts_comes_in_as_it_went_out(front
         for lease in await frontier.lease(worker, 2):
             kept = Outcome(200, 1_000_000.0, kept=True, type="text/html", length=7, content_id="aa", etag='"e"',
                            last_modified="then", payload="sha1:X")  # fmt: skip
-            told = {"robots": ROBOTS, "memory": b"m", "trouble": "slow", "next_at": 1_000_050.0, "delay_s": 5.0}
+            told = {"robots_copy": ROBOTS, "memory": b"m", "trouble": "slow", "next_at": 1_000_050.0, "delay_s": 5.0}
             reports = [done(lease, lease.visits[:1], kept), done(lease, lease.visits[1:2], Outcome(404, 1_000_001.0))]
             await frontier.finish(worker, [msgspec.structs.replace(one, **told) for one in reports])
         await frontier.leave(worker)
