@@ -43,7 +43,7 @@ def entries(language: str) -> tuple[list[Pair], list[str]]:
         text = entry.id if language == "en" else entry.string
         if not entry.id or isinstance(text, str):
             singles.append(str(text))
-        else:
+        elif text:
             pairs.append((text[0], text[1]))
     return pairs, singles
 
