@@ -159,7 +159,7 @@ def make_web(
     capacity = float(servers * slots_per_day)
     budget = capacity if budget is None else min(budget, capacity)
     if not budget * days * (1 - WARMUP_SHARE) >= ROUNDS_MIN * pages:
-        raise ConfigError(f"too short to be steady; pages: {pages}, days: {days}, visits a day: {budget:g}")
+        raise ConfigError(f"too short to be steady: pages: {pages}, days: {days}, visits a day: {budget:g}")
     rates_per_s = uniform_rates(pages) * (1.0 if rates == "hour" else HOUR_S / DAY_S)
     sizes = largest_remainder(pages, zipf_shares(servers, theta))
     offsets = np.concatenate(([0], np.cumsum(sizes)))
