@@ -388,7 +388,7 @@ def test_the_memory_of_what_was_delivered_tells_its_hit_rate():
     for _ in range(3):
         assert delivered.filter_new(1, offers) == []
     assert (delivered.urls_seen, delivered.urls_delivered) == (40, 10)
-    assert str(delivered.hit_rate_text()) == "75.0% of 40 links were delivered before (cache: 10 URLs)"
+    assert str(delivered.hit_rate_text()) == "links delivered before: 75.0% of 40 (URLs in the cache: 10)"
 
 
 @pytest.mark.parametrize(

@@ -150,7 +150,7 @@ class LinkCache:
             return ""
         share = 1.0 - self.urls_delivered / self.urls_seen
         return message(
-            "{share:.1%} of {links} links were delivered before (cache: {urls} URLs)",
+            "links delivered before: {share:.1%} of {links} (URLs in the cache: {urls})",
             share=share,
             links=self.urls_seen,
             urls=len(self._depths),

@@ -204,7 +204,7 @@ class OverloadControl:
             self._starved_at = now
         hosts = self.hosts_at_once()
         self._notices.set_busy(
-            message("this machine is too busy: visiting {hosts} hosts at once; allow fewer", hosts=hosts)
+            message("this machine is too busy; hosts visited at once: {hosts}; allow fewer", hosts=hosts)
         )
 
     def note_reachability(self, host: HostId, reached: bool) -> bool:
