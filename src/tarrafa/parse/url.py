@@ -85,7 +85,7 @@ class BaseUrl:
     def join(self, url: str) -> str | None:
         """The same as `canonical(url, base)`. Most links are on other pages of the folder, too, and remembered."""
         absolute = _absolute.get(url)
-        if absolute is not None:
+        if absolute is not None and self.origin:
             return absolute
         reference, hash_mark, _ = url.partition("#")
         if hash_mark and reference[-1:] <= " ":  # spaces before `#` are not trailing spaces
