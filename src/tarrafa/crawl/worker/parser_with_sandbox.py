@@ -110,11 +110,11 @@ def is_harmless(job: ParseJob) -> bool:
     if b"\x00" in body or b"\x1b" in body:  # UTF-16, or an encoding with escapes: tags would not be seen
         return False
     content = np.frombuffer(body, np.uint8)
-    tags = np.count_nonzero(content == LESS_THAN)
+    tags = int(np.count_nonzero(content == LESS_THAN))
     if tags * tags <= IN_PROCESS_PRODUCT_MAX:
         return True
     next_letters = content[1:][content[:-1] == LESS_THAN]
-    formatting_max = np.count_nonzero(_BEGINS_FORMATTING[next_letters])
+    formatting_max = int(np.count_nonzero(_BEGINS_FORMATTING[next_letters]))
     return tags * formatting_max <= IN_PROCESS_PRODUCT_MAX or tags * len(_formatting(body)) <= IN_PROCESS_PRODUCT_MAX
 
 
