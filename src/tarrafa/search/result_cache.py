@@ -57,6 +57,19 @@ class SearchResultCache:
 
     def search(self, request: SearchRequest) -> SearchResult:
         """The result, cached or new. `time_s` is the time of this call."""
+        found, version = self._cached(request)
+        if found is not None:
+            return found
+        result = self._search(request)
+        if not any(report.trouble for report in result.shards):
+            self._store(request, version, _CachedResult(result, self._now() + CACHE_AGE_MAX_S))
+        return result
+
+    def cached(self, request: SearchRequest) -> SearchResult | None:
+        """The result if it is cached; nothing is searched."""
+        return self._cached(request)[0]
+
+    def _cached(self, request: SearchRequest) -> tuple[SearchResult | None, Hashable]:
         started = perf_counter()
         version = self._version()
         with self._lock:
@@ -64,13 +77,10 @@ class SearchResultCache:
                 self._kept.clear()
                 self._cached_version, self._weight = version, 0
             kept = self._kept.get(request)
-            if kept is not None and kept.until > self._now():
-                self._kept.move_to_end(request)
-                return msgspec.structs.replace(kept.result, time_s=round(perf_counter() - started, 6))
-        result = self._search(request)
-        if not any(report.trouble for report in result.shards):
-            self._store(request, version, _CachedResult(result, self._now() + CACHE_AGE_MAX_S))
-        return result
+            if kept is None or kept.until <= self._now():
+                return None, version
+            self._kept.move_to_end(request)
+            return msgspec.structs.replace(kept.result, time_s=round(perf_counter() - started, 6)), version
 
     def _store(self, request: SearchRequest, version: Hashable, new: _CachedResult) -> None:
         with self._lock:
