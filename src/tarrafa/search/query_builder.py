@@ -369,9 +369,10 @@ def urls_query(ids: Iterable[UrlId]) -> TantivyQuery:
     return TantivyQuery.term_set_query(schema.SCHEMA, schema.ID_HIGH, [split_url_id(key)[0] for key in ids])
 
 
-def best_urls_query(ids: Iterable[UrlId]) -> TantivyQuery:
-    """The same as a filter, for a hundred URLs: ten times as fast (0.2 instead of 2 ms in 100,000 documents)."""
-    halves = [split_url_id(key)[0] for key in ids]
+def best_ids_query(halves: Iterable[int]) -> TantivyQuery:
+    """The documents with these first halves of ids, as a filter for some dozen URLs: ten times as fast as a set of
+    terms (0.2 instead of 2 ms for a hundred in 100,000 documents).
+    """
     some = [TantivyQuery.term_query(schema.SCHEMA, schema.ID_HIGH, half, "basic") for half in halves]
     return TantivyQuery.const_score_query(_any(some), 0.0)
 
