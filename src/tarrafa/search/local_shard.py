@@ -88,6 +88,7 @@ RECENT_SHARE = 0.2  # gain of a page of today where new pages are preferred
 RECENT_HALF_S = 90 * 86_400.0  # half-life of that gain
 LATE_PAIR_MATCHES = 30  # matches of a shard that gain from costly pairs of words (`BuiltQuery.late`)
 RENORMALIZED_MATCHES = 30  # matches of a shard that are rescored by the mean length of all shards: 1 ms
+STANDINGS_AGE_MAX_S = 0.1  # in-links and ranks of the graph count after so long: to look for changes takes 40 us
 DEFAULT_STANDING = (0, 1.0)  # in-links and rank of a page that the graph does not know
 RESULTS_CHANGED = message("The results have changed in the meantime: please search again.")
 SORT_FIELDS = {Sort.DATE: schema.UPDATED, Sort.LINKS: schema.IN_LINKS}
@@ -376,7 +377,7 @@ class LocalShard:
         computing its present score: more are read than are probably needed, and then as many are weighed as needed.
         """
         order, gain_max = SORT_FIELDS.get(request.sort), _gain_max(request)
-        reading = READ_SHARE * limit if gain_max > 1 else limit
+        reading = min(READ_SHARE * limit, RERANKED_MAX) if gain_max > 1 else limit
         while True:
             matches = context.snapshot.top_matches(query.matches, reading, weight=schema.STATIC, order=order)
             if not matches:
@@ -450,7 +451,7 @@ class LocalShard:
     def _open_graph(self) -> GraphReader | None:
         if self._graph is None:
             with contextlib.suppress(DataError):
-                self._graph = GraphReader(self._data)
+                self._graph = GraphReader(self._data, STANDINGS_AGE_MAX_S)
         return self._graph
 
 
