@@ -93,14 +93,14 @@ def compare(options: argparse.Namespace) -> None:
                         peer(question)
                         times.append(time.thread_time() - began)
                     best["FTS5"] = list(map(min, best.get("FTS5", times), times))
-            shown = "   ".join(
-                f"{who} " + " ".join(f"{1000 * q:6.2f}" for q in np.quantile(times, QUANTILES))
-                for who, times in best.items()
-            )
-            middle = {who: float(np.median(times)) for who, times in best.items()}
-            same = sum(map(_alike, found["other"], found["this"]))
-            print(f"{kind + name:<13}{shown}   {middle['FTS5'] / middle['other']:5.1f}x {middle['FTS5'] / middle['this']:5.1f}x"
-                  f"   same hits {same}/{len(texts)}", flush=True)  # fmt: skip
+            _show(kind + name, best, sum(map(_alike, found["other"], found["this"])))
+
+
+def _show(name: str, best: dict[str, list[float]], same: int) -> None:
+    columns = (f"{who} " + " ".join(f"{1000 * q:6.2f}" for q in np.quantile(s, QUANTILES)) for who, s in best.items())
+    middle = {who: float(np.median(times)) for who, times in best.items()}
+    ratios = " ".join(f"{middle['FTS5'] / middle[who]:5.1f}x" for who in ("other", "this"))
+    print(f"{name:<13}{'   '.join(columns)}   {ratios}   same hits {same}/{len(best['this'])}", flush=True)
 
 
 def _alike(one: list[Any], other: list[Any]) -> bool:
