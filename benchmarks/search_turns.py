@@ -21,7 +21,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-ROUNDS = 5
+ROUNDS = 3
 QUANTILES = (0.5, 0.9, 0.99)
 SHARES = {"": 0.5, " rarer": 0.05, " rare": 0.02}
 OWN = Path(__file__).parents[1] / "src"
@@ -79,6 +79,8 @@ def compare(options: argparse.Namespace) -> None:
     for name, share in SHARES.items():
         asked = questions(options.documents, share)
         for kind in (ANY, ALL, PHRASE, WORST) if not name else (ANY, ALL):
+            if options.only and kind + name not in options.only:
+                continue
             best: dict[str, list[float]] = {}
             found: dict[str, list[Any]] = {}
             texts = [question.ours() for question in asked[kind]]
@@ -114,6 +116,7 @@ def main() -> None:
     parser.add_argument("source", type=Path, help="the folder src of the other version")
     parser.add_argument("--keep", type=Path, help="the folder that benchmarks/search.py has made")
     parser.add_argument("--documents", type=int, default=200_000)
+    parser.add_argument("--only", nargs="*", help="kinds of questions, such as `all` and `all rare`")
     parser.add_argument("--answer", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.answer:

@@ -10,13 +10,14 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from functools import lru_cache
 from time import monotonic, perf_counter
 
 import msgspec
 
 from tarrafa.errors import DataError
 from tarrafa.index.reader import newest_commit
-from tarrafa.index.shards import parts
+from tarrafa.index.shards import parts, path_of
 from tarrafa.model import SearchResult
 from tarrafa.runtime.data_dir import DataDirectory, file_fingerprint
 from tarrafa.search.request import SearchRequest
@@ -97,10 +98,16 @@ class SearchResultCache:
 def index_version(data: DataDirectory) -> Hashable:
     """The newest commit of each part of an index, and the files that may change what is shown of it."""
     try:
-        commits = [_commit(part) for part in parts(data)]
+        commits = [_commit(part) for part in _parts_at(data, file_fingerprint(path_of(data)))]
     except DataError:  # the searcher reports it
         commits = []
     return *commits, *(file_fingerprint(data.root / name) for name in OPERATOR_FILES)
+
+
+@lru_cache(16)  # data directories and their layouts
+def _parts_at(data: DataDirectory, layout: tuple[int, ...]) -> list[DataDirectory]:
+    """The parts of an index; `layout` identifies the file that names them."""
+    return parts(data)
 
 
 def _commit(part: DataDirectory) -> tuple[int, ...]:
