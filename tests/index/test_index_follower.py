@@ -79,7 +79,7 @@ def test_a_collection_that_joins_later_has_the_sites_of_its_own_suffixes(data):
     archive.append(
         msgspec.structs.replace(a_record("http://www.loja.br.test/", text="dois"), collection="second"), None
     )
-    archive.seal()()
+    archive.prepare_commit()()
     archive.close()
     catch_up(data)
     matches = IndexReader(data).snapshot().top_matches(tantivy.Query.all_query(), 10)
