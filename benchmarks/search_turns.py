@@ -84,17 +84,16 @@ def compare(options: argparse.Namespace) -> None:
             best: dict[str, list[float]] = {}
             found: dict[str, list[Any]] = {}
             texts = [question.ours() for question in asked[kind]]
-            for number in range(ROUNDS):
+            for _ in range(ROUNDS):
                 for version, process in versions.items():
                     times, found[version] = process.ask(texts)
                     best[version] = list(map(min, best.get(version, times), times))
-                if number < 2:
-                    times = []
-                    for question in asked[kind]:
-                        began = time.thread_time()
-                        peer(question)
-                        times.append(time.thread_time() - began)
-                    best["FTS5"] = list(map(min, best.get("FTS5", times), times))
+                times = []
+                for question in asked[kind]:
+                    began = time.thread_time()
+                    peer(question)
+                    times.append(time.thread_time() - began)
+                best["FTS5"] = list(map(min, best.get("FTS5", times), times))
             _show(kind + name, best, sum(map(_alike, found["other"], found["this"])))
 
 
