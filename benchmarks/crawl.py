@@ -148,6 +148,7 @@ class Bench:
             )
             stats, times = server.stats(), server.stop()
             self.server_kind = server.kind
+            disk_kb = disk_use_kb(Path(name) / "data")
         if used.status or not stats.pages:
             raise SystemExit(f"{crawler.name} ended with status {used.status} after {stats.pages} pages")
         return CrawlRun(
@@ -164,8 +165,21 @@ class Bench:
             cpu_by_role=used.cpu_by_role(),
             peak_mb_by_role=used.peak_by_role(),
             server_cpu_s=stats.cpu_s,
+            disk_kb=disk_kb,
             pauses_ms=pauses_ms(times) if self.built.workload.one_at_a_time else None,
         )
+
+
+def disk_use_kb(data: Path) -> dict[str, float]:
+    """Allocated KB of each file or folder of a data directory; a file with several names counts once."""
+    found, seen = dict[str, float](), set[int]()
+    for path in sorted(data.rglob("*")):
+        status = path.lstat()
+        if path.is_file() and status.st_ino not in seen:
+            seen.add(status.st_ino)
+            part = path.relative_to(data).parts[0]
+            found[part] = found.get(part, 0.0) + status.st_blocks * 512 / 1000
+    return found
 
 
 def measure(bench: Bench, crawlers: list[Crawler], repeat: int, progress: Progress) -> list[Round]:

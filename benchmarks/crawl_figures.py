@@ -41,6 +41,7 @@ class CrawlRun(msgspec.Struct, frozen=True, kw_only=True):
     cpu_by_role: dict[str, float]
     peak_mb_by_role: dict[str, tuple[float, float]]  # RSS and PSS of the largest process
     server_cpu_s: float
+    disk_kb: dict[str, float] = {}  # by the first part of the path in the data directory; empty for peers
     pauses_ms: tuple[float, float, float] | None = None  # one request at a time: median, 99 %, longest
 
     def per_1000(self, cpu_s: float) -> float:
@@ -157,6 +158,7 @@ def table(figures: WorkloadFigures) -> Iterator[str]:
         if crawler == TARRAFA:
             yield _row(_fetch_cells(figures))
     yield from _processes(figures)
+    yield from _disk(figures)
     yield from (target.line() for target in targets(figures))
 
 
@@ -214,3 +216,13 @@ def _processes(figures: WorkloadFigures) -> Iterator[str]:
             middle, high, longest = pauses[-1]
             spread = f"median {middle:.2f} ms, 99 % {high:.1f}, longest {longest:.0f}"
             yield f"  {crawler}, pauses between two requests: {spread}"
+
+
+def _disk(figures: WorkloadFigures) -> Iterator[str]:
+    """What Tarrafa keeps of a page, by folder."""
+    runs = [one[TARRAFA] for one in figures.rounds if TARRAFA in one]
+    parts = {part for run in runs for part in run.disk_kb}
+    found = {part: median(run.disk_kb.get(part, 0.0) / run.pages for run in runs) for part in parts}
+    if found:
+        shown = (f"{part} {kb:.2f}" for part, kb in sorted(found.items(), key=lambda one: -one[1]) if kb >= 0.005)
+        yield f"  Tarrafa on disk, KB a page: {', '.join(shown)}; together {sum(found.values()):.1f}"

@@ -126,7 +126,9 @@ async def crawl(frontier: Frontier, collection: int, task: Task, hosts: int) -> 
         ]
         answers = await frontier.finish(worker, reports)
         pages += visits
-        leases = {report.host: answer.visits for report, answer in zip(reports, answers, strict=True) if answer.held}
+        leases = {
+            report.host: answer.visits for report, answer in zip(reports, answers, strict=True) if answer.is_leased
+        }
         await frontier.renew(worker, "")
     await frontier.leave(worker)
     return _done(links, pages, begun)

@@ -237,7 +237,7 @@ class Crawl:
             (answer,) = self._store.hosts.finish(self._worker, [report])
             walk.done = []
             walk.queue += answer.visits
-            if not answer.held:
+            if not answer.is_leased:
                 del self._walks[host]
 
     def _lease(self) -> None:

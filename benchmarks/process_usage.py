@@ -23,7 +23,7 @@ END_S_MAX = 60.0
 MODULE_ROLES = {
     "crawl.worker.worker": "workers",
     "frontier.rpc.frontier_server": "frontier",
-    "crawl.worker.sandboxed_parser": "sandbox",
+    "crawl.worker.parser_with_sandbox": "sandbox",
 }
 
 

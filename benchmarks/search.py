@@ -208,7 +208,7 @@ def make(data: DataDirectory, count: int, parts: int) -> Made:
             for writer in writers:
                 writer.commit()
             made.commit_s += clock() - begun
-            archive.seal()()
+            archive.prepare_commit()()
             print(f"\r{number:,} documents", end="", file=sys.stderr, flush=True)
     archive.close()
     begun = clock()

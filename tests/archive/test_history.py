@@ -52,14 +52,14 @@ def test_notes_are_told_in_their_place_and_followers_do_not_see_them(tmp_path):
 def test_notes_behind_the_last_visit_keep_nobody_waiting_and_survive_a_crash(tmp_path):
     writer = WarcWriter(tmp_path, "w1", T)
     writer.append_note(CONFIGURED, T)
-    writer.seal()()
+    writer.prepare_commit()()
     assert visit_lengths(tmp_path) == {}, "there is no visit yet"
     writer.append(a_record(1), None)
-    writer.seal()()
+    writer.prepare_commit()()
     (first,) = follow(tmp_path, {})
     cursor = {first.file: first.end}
     writer.append_note(HOST, T + 1)
-    writer.seal()()
+    writer.prepare_commit()()
     assert bytes_behind(tmp_path, cursor) == 0
     assert list(follow(tmp_path, cursor)) == []
     recover_archive(tmp_path)
@@ -80,7 +80,7 @@ def test_all_files_are_read_in_the_order_of_time_and_few_are_open_at_once(tmp_pa
     for number in range(60):
         writer = writers["w1" if number % 3 else "w2"]
         writer.append(a_record(number), None)
-        writer.seal()()
+        writer.prepare_commit()()
     for writer in writers.values():
         writer.close()
     found = survey_archive(tmp_path)

@@ -54,7 +54,7 @@ def test_what_is_appended_and_published_is_followed_in_order_with_its_text(tmp_p
 
 def test_nothing_is_shown_before_it_is_durable(tmp_path):
     writer = write(tmp_path, range(3))
-    publish = writer.seal()
+    publish = writer.prepare_commit()
     writer.append(a_record(3), None)
     assert list(follow(tmp_path, {})) == []
     publish()
@@ -118,7 +118,7 @@ def test_other_tools_open_the_files_and_each_record_is_its_own_gzip_member(tmp_p
 @pytest.mark.parametrize("torn", [1, 17, 200, 5000])
 def test_recovery_cuts_what_was_not_made_durable_and_nothing_else(tmp_path, torn):
     writer = write(tmp_path, range(3))
-    writer.seal()()
+    writer.prepare_commit()()
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     for path in tmp_path.glob("*.warc.gz"):
         with path.open("ab") as file:
@@ -132,7 +132,7 @@ def test_recovery_cuts_what_was_not_made_durable_and_nothing_else(tmp_path, torn
 @pytest.mark.parametrize("tail", [b"\0" * 5000, b"WARC/1.1\r\nnot gzip", b"\x1f\x8b\x08rubbish" * 100])
 def test_whatever_lies_behind_the_durable_part_is_not_looked_at(tmp_path, tail):
     writer = write(tmp_path, range(3))
-    writer.seal()()
+    writer.prepare_commit()()
     with next(tmp_path.glob("*.meta.warc.gz")).open("ab") as file:
         file.write(tail)
     assert [entry.record.visit for entry in follow(tmp_path, {})] == [0, 1, 2]
@@ -192,7 +192,7 @@ def test_files_are_rotated_and_two_writers_of_one_name_do_not_meet(tmp_path, mon
     writer = WarcWriter(tmp_path, "w1", 0.0)
     for number in range(20):
         writer.append(a_record(number), an_exchange(number))
-        writer.seal()()
+        writer.prepare_commit()()
     writer.close()
     again = WarcWriter(tmp_path, "w1", 0.0)
     again.append(a_record(20), None)
@@ -214,7 +214,7 @@ writer = WarcWriter(Path({str(tmp_path)!r}), "w1", 0.0)
 try:
     for number in range(5000):
         writer.append(a_record(number), an_exchange(number))
-        writer.seal()()
+        writer.prepare_commit()()
 except DiskFull as error:
     print(error)
 """
@@ -235,7 +235,7 @@ def test_disk_full_is_a_data_error():
 def test_a_file_without_a_visit_keeps_nobody_waiting(tmp_path):
     writer = WarcWriter(tmp_path, "w1", 1_700_000_000.0)
     writer.append_exchange(an_exchange(1))  # a robots.txt
-    writer.seal()()
+    writer.prepare_commit()()
     assert visit_lengths(tmp_path) == {}
     assert bytes_behind(tmp_path, {}) == 0
     writer.append(a_record(1), None)

@@ -37,7 +37,7 @@ from tarrafa.clock import Clock
 from tarrafa.config import collection_from_table
 from tarrafa.crawl.supervisor.supervisor import submit_collection
 from tarrafa.errors import DataError
-from tarrafa.frontier.messages import CollectionStatus, FrontierOverview, WorkerLeaseStatus
+from tarrafa.frontier.messages import CollectionStatus, FrontierOverview, RegisteredWorker
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
 from tarrafa.i18n import ENGLISH
 from tarrafa.index.follower import IndexStatus
@@ -60,7 +60,7 @@ def a_collection(name: str = "demo", state: str = "running", **more: object) -> 
 def a_sight(collections: int = 1, workers: int = 2, notes: int = 0) -> TopSnapshot:
     found = [a_collection(f"collection-{number}") for number in range(collections)]
     nodes = [
-        WorkerLeaseStatus(f"w{number}", 4_000 + number, 150, 25.0, "all is well " * 20) for number in range(workers)
+        RegisteredWorker(f"w{number}", 4_000 + number, 150, 25.0, "all is well " * 20) for number in range(workers)
     ]
     overview = FrontierOverview(found, nodes, [f"note {number}" for number in range(notes)])
     followers = FollowerStates(
@@ -137,7 +137,7 @@ def test_a_frame_says_in_words_how_each_goes():
 def test_a_frame_lets_nothing_through_that_speaks_to_the_terminal():
     evil = "\x1b]0;owned\x07\x1b[2J\x9b31m"
     sight = a_sight(1, notes=1)
-    node = WorkerLeaseStatus(f"w{evil}", 1, 1, 1.0, evil)
+    node = RegisteredWorker(f"w{evil}", 1, 1, 1.0, evil)
     one = a_collection(f"c{evil}", "paused", reason=evil)
     seen = TopSnapshot(sight.at, FrontierOverview([one], [node], [evil]), sight.followers, trouble=evil)
     printed = io.StringIO()

@@ -13,8 +13,8 @@ from tarrafa.frontier.messages import (
     DiscoveredUrl,
     HostReport,
     Lease,
+    RegistrationTerms,
     VisitReport,
-    WorkerRegistration,
 )
 from tarrafa.frontier.postgres.database_session import DatabaseLeaseClock
 from tarrafa.frontier.postgres.postgres_frontier import PostgresFrontier
@@ -79,7 +79,7 @@ async def a_remote(path: Path) -> AsyncIterator[Frontier]:
 class ConfirmedPostgresFrontier(PostgresFrontier):
     """Renews at once, as a worker's heartbeat does: of several servers, those count that it renewed with."""
 
-    async def join(self, name: str, process: ProcessId) -> WorkerRegistration:
+    async def join(self, name: str, process: ProcessId) -> RegistrationTerms:
         terms = await super().join(name, process)
         if terms.lease_s > 0:
             await self.renew(terms.worker, "")

@@ -16,7 +16,7 @@ from tarrafa.frontier.export_import.export_records import (
     HostExport,
     UrlExport,
 )
-from tarrafa.frontier.messages import CachedRobots, DiscoveredUrl, PastVisit
+from tarrafa.frontier.messages import DiscoveredUrl, PastVisit, RobotsCopy
 from tarrafa.frontier.rpc import codec
 from tarrafa.model import Outcome, Status, UrlRole, Visit
 from tarrafa.runtime.process_identity import current_process
@@ -63,7 +63,7 @@ async def a_worker(frontier: Frontier, name: str = "w") -> int:
     return (await frontier.join(name, current_process())).worker
 
 
-ROBOTS = CachedRobots(200, b"d" * 16, 2_000_000.0, b"User-agent: *\nDisallow: /x\n")
+ROBOTS = RobotsCopy(200, b"d" * 16, 2_000_000.0, b"User-agent: *\nDisallow: /x\n")
 
 
 async def test_all_that_is_known_of_urls_and_hosts_comes_in_as_it_went_out(frontier_in):
@@ -78,7 +78,7 @@ async def test_all_that_is_known_of_urls_and_hosts_comes_in_as_it_went_out(front
         for lease in await frontier.lease(worker, 2):
             kept = Outcome(200, 1_000_000.0, kept=True, type="text/html", length=7, content_id="aa", etag='"e"',
                            last_modified="then", payload="sha1:X")  # fmt: skip
-            told = {"robots": ROBOTS, "memory": b"m", "trouble": "slow", "next_at": 1_000_050.0, "delay_s": 5.0}
+            told = {"robots_copy": ROBOTS, "memory": b"m", "trouble": "slow", "next_at": 1_000_050.0, "delay_s": 5.0}
             reports = [done(lease, lease.visits[:1], kept), done(lease, lease.visits[1:2], Outcome(404, 1_000_001.0))]
             await frontier.finish(worker, [msgspec.structs.replace(one, **told) for one in reports])
         await frontier.leave(worker)
@@ -94,7 +94,7 @@ async def test_all_that_is_known_of_urls_and_hosts_comes_in_as_it_went_out(front
         assert (await frontier.export_catalogue()).collections[0].counters == catalogue.collections[0].counters
         FalseClock.shift[0] = 100.0
         (lease,) = await frontier.lease(await a_worker(frontier), 1)
-        assert (lease.memory, lease.delay_s, lease.robots.digest) == (b"m", 5.0, ROBOTS.digest)
+        assert (lease.memory, lease.delay_s, lease.robots_copy.digest) == (b"m", 5.0, ROBOTS.digest)
 
 
 async def test_what_was_handed_out_waits_again_and_its_number_is_never_given_twice(frontier_in):
@@ -129,7 +129,7 @@ async def test_taking_in_the_same_images_again_changes_nothing_even_after_life_w
         await frontier.import_hosts(images)
         assert (await numbers(frontier), await everything(frontier)) == before
         (answer,) = await frontier.finish(worker, [done(two, two.visits)])
-        assert not answer.held
+        assert not answer.is_leased
         assert (await numbers(frontier)).fetched == 7
 
 
@@ -152,7 +152,7 @@ async def test_a_host_that_was_only_asked_for_its_robots_txt_is_part_of_it_too(f
         loan = await frontier.borrow_host(worker, row.id, other.host, other.host_key)
         assert loan.granted
         lent = msgspec.structs.replace(offer("http://www.a.br/"))
-        report = done(lease_of(lent, row.id), [], keep=False, robots=ROBOTS, delay_s=3.0)
+        report = done(lease_of(lent, row.id), [], keep=False, robots_copy=ROBOTS, delay_s=3.0)
         await frontier.finish(worker, [report])
         given = await frontier.export_catalogue(), await everything(frontier, limit=1)
     async with frontier_in("target") as frontier:

@@ -14,13 +14,13 @@ from msgspec.structs import replace
 from tarrafa.errors import ConfigError, DataError, FrontierError, LeaseLost, TarrafaError
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.messages import (
-    CachedRobots,
     ClockReading,
     DiscoveredUrl,
     FrontierCollectionState,
     HostReport,
     NextVisits,
     PastVisit,
+    RobotsCopy,
     UrlWeight,
 )
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
@@ -126,7 +126,7 @@ async def test_finish_brings_the_next_visits_and_is_idempotent(frontier):
     assert len(lease.visits) == 8
     report = done(lease, lease.visits[:3])
     (answer,) = await frontier.finish(worker, [report])
-    assert answer.held
+    assert answer.is_leased
     assert len(answer.visits) == 3
     (again,) = await frontier.finish(worker, [report])
     assert again == NextVisits(True, [])
@@ -477,12 +477,14 @@ async def test_robots_are_kept_with_the_host_for_all_collections(frontier):
     await frontier.discover(first.id, [offer("http://a.br/")])
     worker = (await frontier.join("w", current_process())).worker
     (lease,) = await frontier.lease(worker, 1)
-    assert lease.robots is None
+    assert lease.robots_copy is None
     text = b"User-agent: *\nDisallow: /x\n"
-    await frontier.finish(worker, [done(lease, lease.visits, robots=CachedRobots(200, b"digest", 1_086_400.0, text))])
+    await frontier.finish(
+        worker, [done(lease, lease.visits, robots_copy=RobotsCopy(200, b"digest", 1_086_400.0, text))]
+    )
     await frontier.discover(second.id, [offer("http://a.br/")])
     (lease,) = await frontier.lease(worker, 1)
-    assert (lease.robots, lease.collection) == (CachedRobots(200, b"digest", 1_086_400.0), second.id)
+    assert (lease.robots_copy, lease.collection) == (RobotsCopy(200, b"digest", 1_086_400.0), second.id)
     assert await frontier.robots_text(b"digest") == text
     assert await frontier.robots_text(b"unknown") == b""
 
@@ -651,17 +653,17 @@ async def test_a_host_may_be_borrowed_for_an_errand_by_one_worker_at_a_time_and_
     key = "https://elsewhere.com:443"
     host = host_id(key)
     loan = await frontier.borrow_host(worker, number, host, key)
-    assert (loan.granted, loan.robots) == (True, None)
+    assert (loan.granted, loan.robots_copy) == (True, None)
     refused = await frontier.borrow_host(other, number, host, key)
     assert not refused.granted
     assert refused.free_at > 1_000_000.0
-    robots = CachedRobots(200, b"d" * 16, 2_000_000.0, b"User-agent: *")
-    report = HostReport(host, number, [], 1_000_030.0, 1_000_000.0, 1.0, keep=False, robots=robots)
+    robots = RobotsCopy(200, b"d" * 16, 2_000_000.0, b"User-agent: *")
+    report = HostReport(host, number, [], 1_000_030.0, 1_000_000.0, 1.0, keep=False, robots_copy=robots)
     assert await frontier.finish(worker, [report]) == [NextVisits(False, [])]
     again = await frontier.borrow_host(other, number, host, key)
     assert (again.granted, again.free_at) == (False, 1_000_030.0), "its delay holds"
-    assert again.robots is not None
-    assert (again.robots.status, await frontier.robots_text(again.robots.digest)) == (200, b"User-agent: *")
+    assert again.robots_copy is not None
+    assert (again.robots_copy.status, await frontier.robots_text(again.robots_copy.digest)) == (200, b"User-agent: *")
     FalseClock.shift[0] = 31.0
     assert (await frontier.borrow_host(other, number, host, key)).granted
     await frontier.discover(number, [offer("https://elsewhere.com/")])

@@ -217,7 +217,7 @@ async def test_visits_that_are_out_when_the_next_run_begins_count_for_the_earlie
     await frontier.begin_run("c", "")
     about = next(visit for visit in lease.visits if visit.url == ABOUT)
     (answer,) = await frontier.finish(worker, [done(lease, [about], PAGE, run=lease.run)])
-    assert answer.held
+    assert answer.is_leased
     assert answer.visits == []
     await frontier.leave(worker)
     status = await numbers(frontier)

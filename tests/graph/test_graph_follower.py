@@ -480,6 +480,20 @@ def test_what_was_looked_up_is_looked_up_again_when_the_graph_has_changed(data):
     assert in_links_in(reader, [url_id(B), url_id(C)]) == {url_id(B): 2, url_id(C): 0}
 
 
+def test_standings_are_as_old_as_a_reader_allows_and_no_older(data, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr("tarrafa.graph.reader.monotonic", lambda: now[0])
+    write(data, [a_record(A, links=[B])])
+    catch_up(data, ReceivedWeights())
+    reader = GraphReader(data, standings_age_s=0.5)
+    assert in_links_in(reader, [url_id(B)]) == {url_id(B): 1}
+    write(data, [a_record(C, links=[B])], "w2")
+    catch_up(data, ReceivedWeights())
+    for later_s, in_links in ((0.0, 1), (0.4, 1), (0.6, 2)):
+        now[0] = 100.0 + later_s
+        assert in_links_in(reader, [url_id(B)]) == {url_id(B): in_links}
+
+
 # -- any order of any visits ------------------------------------------------------------------------------------------
 
 URLS = [f"http://{name}.test/{page}" for name in "ab" for page in range(3)]

@@ -76,7 +76,8 @@ def test_numbers_are_written_as_each_language_writes_them(number, places, englis
 
 def test_sizes_and_spans():
     assert [PORTUGUESE.size(size) for size in (0, 999, 1234, 5_600_000)] == ["0 B", "999 B", "1,23 kB", "5,60 MB"]
-    assert [ENGLISH.span(s) for s in (0.05, 3.5, 125, 12_000)] == ["50.0 ms", "3.5 s", "2 min 05 s", "3 h 20 min"]
+    spans = ["0.0 ms", "0.02 ms", "50.0 ms", "3.5 s", "2 min 05 s", "3 h 20 min"]
+    assert [ENGLISH.span(s) for s in (0, 0.00002, 0.05, 3.5, 125, 12_000)] == spans
 
 
 def test_names_of_languages_come_from_babel():

@@ -17,7 +17,7 @@ from tarrafa.archive.warc_writer import WarcWriter
 from tarrafa.errors import DataError, DiskFull
 from tarrafa.graph import follower as graph
 from tarrafa.index import index_state, schema
-from tarrafa.index.document_fields import domains_of_host, join_url_id, site_number, split_url_id
+from tarrafa.index.document_fields import domains_of_host, join_url_ids, site_number, split_url_id
 from tarrafa.index.follower import IndexFollower, behind, catch_up, follow, rebuild
 from tarrafa.index.reader import IndexReader
 from tarrafa.index.text_analysis import readings
@@ -79,7 +79,7 @@ def test_a_collection_that_joins_later_has_the_sites_of_its_own_suffixes(data):
     archive.append(
         msgspec.structs.replace(a_record("http://www.loja.br.test/", text="dois"), collection="second"), None
     )
-    archive.seal()()
+    archive.prepare_commit()()
     archive.close()
     catch_up(data)
     matches = IndexReader(data).snapshot().top_matches(tantivy.Query.all_query(), 10)
@@ -302,7 +302,8 @@ def test_halves_of_an_id_make_the_id_again():
     rng = random.Random(5)
     for _ in range(100):
         key = rng.randbytes(16)
-        assert join_url_id(*split_url_id(key)) == key
+        high, low = split_url_id(key)
+        assert join_url_ids([high], [low]) == [key]
 
 
 @pytest.mark.parametrize(

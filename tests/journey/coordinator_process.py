@@ -28,7 +28,7 @@ from tarrafa.coordinator.node.node_registry import NodeRegistry
 from tarrafa.coordinator.store import open_store
 from tarrafa.errors import TarrafaError
 from tarrafa.frontier.address import connect, parse_address
-from tarrafa.frontier.messages import WorkerLeaseStatus
+from tarrafa.frontier.messages import RegisteredWorker
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.token import TOKEN_VARIABLE, load_token
 from tarrafa.server.internal.node_endpoint import create_node_app
@@ -43,7 +43,7 @@ def coordinate(data: DataDirectory, port: int, frontier: str) -> None:
     async def invite(orders: NodeOrders) -> JoinResponse:
         return JoinResponse((frontier,), token.secret.decode(), orders)
 
-    async def workers() -> list[WorkerLeaseStatus]:
+    async def workers() -> list[RegisteredWorker]:
         with contextlib.suppress(TarrafaError):
             body = await connect(parse_address([frontier], token))
             try:

@@ -10,7 +10,7 @@ import pytest
 
 from tarrafa.cli.demo import HOST_LIMITS, SHORT_TIMEOUTS, HostileVerdict, verdicts
 from tarrafa.clock import boottime
-from tarrafa.crawl.worker.sandboxed_parser import DOCUMENT_MEMORY_BYTES_MAX
+from tarrafa.crawl.worker.parser_with_sandbox import DOCUMENT_MEMORY_BYTES_MAX
 from tarrafa.model import Status
 from tarrafa.parse.url import canonical
 from tarrafa.testweb.hostile import FORBIDDEN_ROOTS, HOSTILE_HOSTS, SUFFIXES, hostile_host_of, hostile_roots

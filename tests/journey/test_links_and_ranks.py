@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from typing import Any
 
 import pytest
@@ -54,7 +55,7 @@ def test_after_a_crawl_links_pages_and_sites_are_told_with_exact_numbers_and_ran
     (state,) = site["states"]
     assert (state["host"], state["robots_status"], state["delay_s"]) == (host, 200, pytest.approx(0.03, abs=1))
     assert "User-agent" in state["robots"]
-    told = asyncio.run(describe_site(journey.data, site["site"]))
+    told = asyncio.run(describe_site(journey.data, site["site"], time.time()))
     assert host in {one.host for one in told.hosts}
     page_site_links.print_site(told)
     page_site_links.print_page(asyncio.run(describe_page(journey.data, root, page["visited_at"])))

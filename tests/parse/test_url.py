@@ -144,6 +144,24 @@ def test_a_reference_remembered_from_one_page_is_right_on_every_page_of_its_fold
             assert canonical(reference, folder + page) == urls._parse_with_ada(reference, folder + page)
 
 
+@pytest.mark.parametrize("reference", ["http://b.test/x", "HTTP://B.test/x", "http://b.test/a b", "https://b.test"])
+@pytest.mark.parametrize(
+    "base", ["http://a.test/", "https://b.test/folder/", "http://b.test/x?y", "nonsense", "about:blank"]
+)
+def test_an_absolute_reference_that_is_remembered_is_joined_as_if_it_were_new(reference, base):
+    urls._absolute.clear()
+    new = [urls.canonical(reference + rest, base) for rest in ("", "#part")]
+    for _ in range(2):
+        urls.canonical(reference, "http://c.test/")
+        assert [urls.canonical(reference + rest, base) for rest in ("", "#part")] == new
+
+
+def test_a_bounded_number_of_absolute_references_is_remembered():
+    for number in range(urls.ABSOLUTE_REMEMBERED_MAX + 10):
+        urls.canonical(f"http://b.test/{number}", "http://a.test/")
+    assert len(urls._absolute) <= urls.ABSOLUTE_REMEMBERED_MAX
+
+
 def test_few_references_of_few_folders_are_remembered():
     for number in range(2 * urls.FOLDERS_REMEMBERED_MAX):
         base = urls.base_url_of(f"http://h.com/{number}/")

@@ -1,5 +1,6 @@
 """The report of a crawled synthetic Web agrees with its truth, and with `tarrafa status`."""
 
+import itertools
 import json
 import socket
 from collections import Counter
@@ -19,6 +20,7 @@ from tarrafa.report import local_measurements
 from tarrafa.report.report_builder import build_report
 from tarrafa.report.schema import CollectionReport
 from tarrafa.search.request import SearchRequest
+from tarrafa.search.result_cache import SearchResultCache
 from tarrafa.search.searcher import Searcher
 from tarrafa.testweb.http.request_log import LoggedRequest
 from tarrafa.testweb.oracle import ExpectedRequests, TruthPage, expected_requests, reachable
@@ -219,8 +221,9 @@ def test_what_can_be_found_is_timed_the_first_time_and_again(made, pages):
     assert report.notes == ["no_busy"]
 
 
-def test_search_times_are_those_of_two_searches_of_the_index(crawled, monkeypatch):
-    now, asked, search = [0.0], list[str](), Searcher.search
+def test_search_times_are_those_of_two_searches_of_the_index_and_one_answer_of_the_cache(crawled, monkeypatch):
+    now, asked = [0.0], list[str]()
+    search, cached = Searcher.search, SearchResultCache.cached
 
     def slow_search(searcher: Searcher, request: SearchRequest) -> SearchResult:
         again = asked[-1:] == [request.text]
@@ -228,11 +231,29 @@ def test_search_times_are_those_of_two_searches_of_the_index(crawled, monkeypatc
         now[0] += (0.25 if again else 1.0) if request.n > 1 else 0.0  # a phrase is made of the best title
         return search(searcher, request)
 
+    def timed_cache(cache: SearchResultCache, request: SearchRequest) -> SearchResult | None:
+        before = len(asked)
+        found = cached(cache, request)
+        assert found is not None
+        assert len(asked) == before, "the index is not searched"
+        now[0] += 0.0625
+        return found
+
     monkeypatch.setattr(Searcher, "search", slow_search)
+    monkeypatch.setattr(SearchResultCache, "cached", timed_cache)
     monkeypatch.setattr(local_measurements, "perf_counter", lambda: now[0])
     found = local_measurements.search_times(crawled.data, "journey")
     assert [one.kind for one in found] == ["word", "pair", "phrase"]
     for one in found:
-        times = (one.first_s_median, one.first_s_most, one.again_s_median, one.again_s_most)
-        assert times == (1.0, 1.0, 0.25, 0.25), "each is searched twice in a row, and neither time by a cache"
-    assert now[0] == 1.25 * sum(one.questions for one in found)
+        searched = (one.first_s_median, one.first_s_most, one.again_s_median, one.again_s_most)
+        assert searched == (1.0, 1.0, 0.25, 0.25), "each is searched twice in a row, and neither time by a cache"
+        assert (one.cached_s_median, one.cached_s_most) == (0.0625, 0.0625)
+    assert now[0] == 1.3125 * sum(one.questions for one in found)
+
+
+def test_a_question_that_a_commit_threw_out_of_the_cache_is_not_timed_as_cached(crawled, monkeypatch):
+    commits = itertools.count()
+    monkeypatch.setattr(local_measurements, "index_version", lambda data: next(commits))
+    found = local_measurements.search_times(crawled.data, "journey")
+    assert [(one.cached_s_median, one.cached_s_most) for one in found] == [(None, None)] * 3
+    assert all(one.again_s_median > 0 for one in found)

@@ -50,7 +50,10 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> CollectionReport:
         found,
         dead=DeadLinks(1, 2, 0.5, [DeadLink(url, 2, 404)], [DeadLink(url + EVIL, 2)]),
         freshness=FreshnessSummary(3, 12, 4, 0.9, rates),
-        search=[SearchTime("word", 2, 0.01, 0.02, 0.001, 0.002)],
+        search=[
+            SearchTime("word", 2, 0.01, 0.02, 0.001, 0.002, 0.00002, 0.00003),
+            SearchTime("pair", 2, 0.01, 0.02, 0.001, 0.002),
+        ],
         storage=[StoragePart("archive", "data", 10**9), StoragePart("index", "index", 10**8)],
     )
     earlier = replace(found, languages=[], servers=replace(found.servers, documents={f"http://{EVIL}:80": 7}))

@@ -182,6 +182,7 @@ def test_costly_neighbours_score_the_best_matches_as_others_do(searcher, monkeyp
     expected = scores_of(searcher, text)
     assert len(expected) > 10
     monkeypatch.setattr(query_builder, "EARLY_PAIR_DOCUMENTS_MAX", 0)
+    monkeypatch.setattr(local_shard, "LATE_PAIR_MATCHES", PAGES)
     assert scores_of(searcher, text) == pytest.approx(expected, abs=2e-4)
 
 

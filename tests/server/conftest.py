@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tarrafa.frontier.messages import CollectionStatus, FrontierOverview, WorkerLeaseStatus
+from tarrafa.frontier.messages import CollectionStatus, FrontierOverview, RegisteredWorker
 from tarrafa.graph import follower as graph
 from tarrafa.graph.ranking_process import compute_rankings
 from tarrafa.index import follower as index
@@ -102,7 +102,7 @@ def same_pages() -> list[VisitRecord]:
 
 async def a_status() -> FrontierOverview:
     one = CollectionStatus("small", "running", "", 1234, 150, 20, 3, 7, 41.5)
-    return FrontierOverview([one], [WorkerLeaseStatus("w1", 4711, 12, 20.0)])
+    return FrontierOverview([one], [RegisteredWorker("w1", 4711, 12, 20.0)])
 
 
 @pytest.fixture(scope="session")

@@ -200,6 +200,7 @@ def test_numbers_are_written_as_people_read_them():
     assert format_change_rate(3.456, ENGLISH) == "about 3.5 times a day"
     assert format_change_rate(0.1, PORTUGUESE) == "cerca de uma vez a cada 10 dias"
     assert format_change_rate(0.0, ENGLISH) == ""
+    assert [format_change_rate(rate, ENGLISH) for rate in (1.02, 1.0, 0.98)] == ["about once a day"] * 3
 
 
 def test_addresses_can_be_read_without_being_disguised():

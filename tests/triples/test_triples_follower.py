@@ -383,7 +383,7 @@ def killed_at_random_moments(data: DataDirectory, records: list[VisitRecord], se
             writer = rng.choice(writers)
             writer.append(record, None)
             if rng.random() < 0.3:
-                writer.seal()()
+                writer.prepare_commit()()
                 child.join(rng.uniform(0, 0.02))
         child.kill()
         child.join(60)

@@ -1,9 +1,9 @@
 """WARC writer: appends visits, makes them durable with fsync, and recovers the files after a crash.
 
-Promises: each record is a gzip member of its own; records that the function returned by `seal` has made durable survive
-a power cut; other records are cut off by `recover_archive` after a crash, so that every file is complete. One writer
-has one pair of files, locked while it lives: `recover_archive` does not touch them. Knows nothing of HTTP clients,
-frontiers or parsing.
+Promises: each record is a gzip member of its own; records that the function returned by `prepare_commit` has made
+durable survive a power cut; other records are cut off by `recover_archive` after a crash, so that every file is
+complete. One writer has one pair of files, locked while it lives: `recover_archive` does not touch them. Knows nothing
+of HTTP clients, frontiers or parsing.
 """
 
 import contextlib
@@ -180,8 +180,8 @@ class _FilePair:
 
 
 class WarcWriter:
-    """Appends visits to the archive. `append` is fast and runs on the event loop; the function that `seal` returns is
-    slow.
+    """Appends visits to the archive. `append` is fast and runs on the event loop; the function that
+    `prepare_commit` returns is slow.
     """
 
     def __init__(self, directory: Path, worker: str, stamp: float) -> None:
@@ -214,7 +214,7 @@ class WarcWriter:
         with write_errors(self._directory):
             self._files().append_note(note, at)
 
-    def seal(self) -> Callable[[], None]:
+    def prepare_commit(self) -> Callable[[], None]:
         """Fix the records appended so far; the returned function makes them durable and may run in a thread."""
         pair = self._pair
         if pair is None:
@@ -234,7 +234,7 @@ class WarcWriter:
         return publish
 
     def close(self) -> None:
-        self.seal()()
+        self.prepare_commit()()
         if self._pair is not None:
             self._pair.close()
             self._pair = None

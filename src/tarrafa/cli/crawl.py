@@ -195,7 +195,8 @@ def worker(
     async def until_interrupted() -> None:
         joining = build_supervisor(DataDirectory(data), workers, address, name=name, index_shards=index_shards)
         async with joining as supervisor:
-            several = f"{workers} workers, {node_name(name)}1 and so on," if workers > 1 else f"{node_name(name)}1"
+            first = f"{node_name(name)}1"
+            several = f"{counted(workers, 'worker')}, {first} and so on," if workers > 1 else first
             print_note(f"{several} for {address}   (Ctrl-C stops)")
             try:
                 if isinstance(address, PostgresServers):  # no frontier server finishes its collections

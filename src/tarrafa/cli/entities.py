@@ -85,7 +85,7 @@ def _print_entities(found: EntitySearchResponse, offset: int) -> None:
         for page in thing.pages[:PAGES_SHOWN]:
             console.print(f"   [green]{escape(page.url)}[/] [dim]{page.fetched[:10]}[/]")
         if thing.pages_total > PAGES_SHOWN:
-            console.print(f"   [dim]and {thing.pages_total - PAGES_SHOWN:,} more pages[/]")
+            console.print(f"   [dim]and {counted(thing.pages_total - PAGES_SHOWN, 'more page')}[/]")
 
 
 def _name(thing: FoundEntity) -> str:

@@ -88,8 +88,12 @@ def site(
     address, directory = from_command_line(where, token_file), existing_data(data)
     paging = SitePaging(limit, offset, offset, offset)
     count_indexed = Searcher.open(directory).count_indexed
-    found = asyncio.run(describe_site(directory, name, collection, paging, address, count_indexed))
-    print_result(found, as_json, print_site)
+
+    async def details() -> SiteDetails:
+        now = await frontier_time(address)
+        return await describe_site(directory, name, now, collection, paging, address, count_indexed)
+
+    print_result(asyncio.run(details()), as_json, print_site)
 
 
 def _print_neighbours(shown: InAndOutLinks, offset: int, *, incoming: bool, outgoing: bool) -> None:
@@ -123,7 +127,7 @@ def print_page(found: PageDetails) -> None:
         print_field("frontier", str(found.frontier))
     if found.words:
         words = ", ".join(f"{one.word} {one.count}" for one in found.words[:WORDS_SHOWN])
-        print_field("words", f"{words} ({found.words_total:,} different words)")
+        print_field("words", f"{words} ({counted(found.words_total, 'different word')})")
     _neighbours(IN_LINKS, found.incoming, found.in_total)
     _neighbours(OUT_LINKS, found.outgoing, found.out_total)
     _related("host", OUT_LINKS, found.out_hosts, found.out_hosts_total)
@@ -210,4 +214,4 @@ def _print_host_state(state: HostDetails) -> None:
     for line in lines[:VISITS_SHOWN]:
         print_field("", line[:120])
     if len(lines) > VISITS_SHOWN:
-        print_field("", f"… {len(lines) - VISITS_SHOWN:,} more lines")
+        print_field("", f"… {counted(len(lines) - VISITS_SHOWN, 'more line')}")

@@ -177,8 +177,7 @@ def print_hits(result: SearchResult, offset: int, is_scored: bool = True) -> Non
     _print_query_changes(result)
     if not result.hits:
         return
-    pages = "page" if result.total == 1 else "pages"
-    console.print(f"{result.total:,} {pages}, {result.time_s * 1000:.1f} ms\n")
+    console.print(f"{counted(result.total, 'page')}, {result.time_s * 1000:.1f} ms\n")
     for number, hit in enumerate(result.hits, offset + 1):
         console.print(f"[bold]{number}. {escape(hit.title or hit.url)}[/]")
         console.print(f"   [green]{escape(hit.url)}[/]")
@@ -186,10 +185,9 @@ def print_hits(result: SearchResult, offset: int, is_scored: bool = True) -> Non
         for thing in hit.declared:
             facts = " · ".join([thing.name, *(f"{name.rpartition(':')[2]} {value}" for name, value in thing.facts)])
             console.print(f"   [cyan]{escape(thing.kind)}[/] {escape(facts)}")
-        copies = f" · and {hit.copies:,} {'copy' if hit.copies == 1 else 'copies'}" if hit.copies else ""
+        copies = f" · and {counted(hit.copies, 'copy', 'copies')}" if hit.copies else ""
         score = "pinned · " if hit.pinned else f"score {hit.score:.2f} · " if is_scored else ""
-        in_links = f"{hit.in_links:,} {'in-link' if hit.in_links == 1 else 'in-links'}"
-        facts = f"{score}{in_links} · {hit.updated[:10]} · {hit.language}{copies}"
+        facts = f"{score}{counted(hit.in_links, 'in-link')} · {hit.updated[:10]} · {hit.language}{copies}"
         console.print(f"   [dim]{facts}[/]\n")
 
 
@@ -220,10 +218,11 @@ def query_log(
 
 
 def _print_query_report(shown: QueryReport) -> None:
+    days = counted(shown.days, "day")
     if not shown.asked:
-        console.print(f"No searches in the last {shown.days} days.")
+        console.print(f"No searches in {days}.")
         return
-    sums = f"{counted(shown.asked, 'search', 'searches')} in {shown.days} days, {shown.empty:,} without results"
+    sums = f"{counted(shown.asked, 'search', 'searches')} in {days}, {shown.empty:,} without results"
     unkept = f"; the texts of {shown.unkept:,} were not kept" if shown.unkept else ""
     console.print(f"{sums}{unkept}\n")
     for title, some in (("most frequent", shown.top), ("without results", shown.zero)):

@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from tarrafa.cli.options import DEFAULT_DATA, Data, Json, existing_data
-from tarrafa.cli.output import new_table, print_document, print_table
+from tarrafa.cli.output import counted, new_table, print_document, print_table
 from tarrafa.errors import ConfigError, QueryError
 from tarrafa.index.shards import parts
 from tarrafa.parse.rdf.prefixes import shorten_iri
@@ -69,7 +69,7 @@ def sparql(
     if answer.matches_max:
         print_note(f"only the first {answer.matches_max:,} pages of tarrafa:matches; more pages match")
     if answer.is_cut:
-        print_note(f"only the first {answer.count:,} results; there are more (--limit)")
+        print_note(f"only the first {counted(answer.count, 'result')}; there are more (--limit)")
 
 
 def _read_query(query: str | None, file: Path | None) -> str:

@@ -31,7 +31,7 @@ from tarrafa.clock import Clock, boottime
 from tarrafa.crawl.supervisor.completion import has_failed, shown_state
 from tarrafa.errors import DataError, TarrafaError
 from tarrafa.frontier.address import Address, from_command_line
-from tarrafa.frontier.messages import CollectionStatus, FrontierOverview, WorkerLeaseStatus
+from tarrafa.frontier.messages import CollectionStatus, FrontierOverview, RegisteredWorker
 from tarrafa.graph.follower import behind as graph_behind
 from tarrafa.i18n import ENGLISH
 from tarrafa.index.follower import IndexStatus, index_status
@@ -129,7 +129,7 @@ def _print_index_state(shown: IndexStatus | None, trouble: str) -> None:
     if shown is None:
         return
     parts = "" if shown.shards == "1" else f" in shards ({shown.shards})"
-    behind = "" if not shown.behind_bytes else f", {shown.behind_bytes:,} bytes of the archive behind"
+    behind = "" if not shown.behind_bytes else f", {counted(shown.behind_bytes, 'byte')} of the archive behind"
     anew = "" if shown.settled else "; some in-link counts are still to be updated"
     console.print(f"index: {_index_size(shown)}{parts}{behind}{anew}")
 
@@ -144,14 +144,14 @@ def _print_triples_state(shown: TriplesStatus | None) -> None:
     if shown is None:
         return
     inferred = f" and {shown.inferred:,} inferred" if shown.inferred else ""
-    behind = "" if not shown.behind_bytes else f", {shown.behind_bytes:,} bytes of the archive behind"
+    behind = "" if not shown.behind_bytes else f", {counted(shown.behind_bytes, 'byte')} of the archive behind"
     where = f"{counted(shown.pages, 'page')}, of {counted(shown.things, 'entity', 'entities')}"
     what = f"{counted(shown.statements, 'statement')}{inferred} on {where}"
     console.print(f"triple store: {what}{behind}")
     if shown.outdated:
         console.print(
-            f"the ontology has changed: {shown.outdated:,} of {shown.pages:,} pages are still to be processed again"
-            " (a running `tarrafa crawl` or `tarrafa node` does so)"
+            f"the ontology has changed: {shown.outdated:,} of {counted(shown.pages, 'page')} still to be processed"
+            " again (a running `tarrafa crawl` or `tarrafa node` does so)"
         )
 
 
@@ -366,7 +366,7 @@ def _rows(
         lines.append(Text.assemble((f"{name:<{names}} ", "bold"), (f"{state:<9}", style), cells))
         lines += _details(status, trends.get(status.name, ()), width, bars)[: each - 1]
     if fitting < len(collections):
-        lines.append(Text(f"… and {len(collections) - fitting:,} more collections", "dim"))
+        lines.append(Text(f"… and {counted(len(collections) - fitting, 'more collection')}", "dim"))
     return lines
 
 
@@ -379,7 +379,7 @@ def _details(status: CollectionStatus, trend: Sequence[float], width: int, bars:
     return [line, Text(f"  {format_statuses(status)}", "dim")]
 
 
-def _workers(workers: Sequence[WorkerLeaseStatus], room: int) -> Lines:
+def _workers(workers: Sequence[RegisteredWorker], room: int) -> Lines:
     if not workers:
         return [Text("no worker is running", "dim")]
     name_width = max(6, min(24, max(len(one.name) for one in workers)))
@@ -391,7 +391,8 @@ def _workers(workers: Sequence[WorkerLeaseStatus], room: int) -> Lines:
                                    (str(one.note), "dim")))  # fmt: skip
     if fitting < len(workers):
         hosts = sum(one.hosts for one in workers[fitting:])
-        lines.append(Text(f"… and {len(workers) - fitting:,} more workers with {counted(hosts, 'host')}", "dim"))
+        more = counted(len(workers) - fitting, "more worker")
+        lines.append(Text(f"… and {more} with {counted(hosts, 'host')}", "dim"))
     return lines
 
 

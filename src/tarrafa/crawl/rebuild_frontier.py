@@ -35,7 +35,7 @@ from tarrafa.crawl.worker.outcome import discovered_urls
 from tarrafa.crawl.worker.robots_fetch import robots_digest
 from tarrafa.errors import ConfigError, DataError, DiskFull, data_error_from_os
 from tarrafa.frontier.export_import.checkpoint_file import CheckpointContents, load_checkpoint, verify_checkpoint
-from tarrafa.frontier.messages import CachedRobots, DiscoveredUrl, UrlWeight
+from tarrafa.frontier.messages import DiscoveredUrl, RobotsCopy, UrlWeight
 from tarrafa.frontier.replay import FrontierReplay
 from tarrafa.frontier.store.collections import LoadedCollection
 from tarrafa.frontier.store.database import SCHEMA_VERSION
@@ -284,7 +284,7 @@ class HistoryReplay:
         known, _ = self._known(note.collection)
         host, robots = host_id(note.host), None
         if note.status:
-            robots = CachedRobots(note.status, robots_digest(note.text), note.expires, note.text)
+            robots = RobotsCopy(note.status, robots_digest(note.text), note.expires, note.text)
         if at >= self._since:
             self._replay.set_host_rules(known, host, note.host, robots, note.delay_s)
         self._discover(known, [discovered_url(url, note.depth, UrlRole.SITEMAP) for url in note.sitemaps])

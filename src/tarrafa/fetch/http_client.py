@@ -1,7 +1,7 @@
 """HTTP client: runs many transfers at once with libcurl's multi interface on the event loop.
 
 libcurl names the sockets that it watches and the time when it wants to be called.
-Promises: no request is sent after the lease fence has fallen, or, without `connect_to` and proxy, to an address that
+Promises: no request is sent after the worker fence has fallen, or, without `connect_to` and proxy, to an address that
 was not vetted (both are checked at the last moment, when the connection is open and before the request is sent).
 libcurl follows no redirect, decodes nothing, uses no proxy of the environment and keeps no cookies. A connection whose
 certificate does not verify serves only requests that accept that. All bodies together stay within a bound. Every

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from typing import Literal
 
 import msgspec
@@ -18,6 +19,7 @@ from tarrafa.model import Status
 
 ACCEPT_ENCODING = "gzip, deflate, br, zstd"
 HEADER_BYTES_MAX = 256 << 10
+CONTENT_TYPE_CHARS_MAX, CONTENT_TYPES_CACHED_MAX = 300, 256
 WITHHELD = "(withheld)"  # replaces a secret where a request is shown
 TRUNCATION: dict[int, str] = {Status.TOO_LARGE: "length", Status.TOO_SLOW: "time", Status.STARVED: "time"}
 NO_CODING = frozenset({"", "identity", "none", "utf-8", "7bit", "8bit", "binary"})  # also seen in the header
@@ -34,7 +36,10 @@ class ResponseHead(msgspec.Struct, frozen=True):
 
     def get(self, name: str) -> str:
         """The first field of that name, or an empty string."""
-        return next((value for key, value in self.fields if key == name), "")
+        for key, value in self.fields:
+            if key == name:
+                return value
+        return ""
 
     def joined(self, name: str, glue: str = ", ") -> str:
         """All fields of that name, as one comma-separated list (RFC 9110 section 5.3)."""
@@ -43,8 +48,13 @@ class ResponseHead(msgspec.Struct, frozen=True):
     @property
     def content_type(self) -> str:
         """The MIME type alone, in lower case; empty if it is invalid."""
-        kind = self.get("content-type").partition(";")[0].strip().lower()
-        return kind if MIME.fullmatch(kind) else ""
+        return _mime_type(self.get("content-type")[:CONTENT_TYPE_CHARS_MAX])
+
+
+@lru_cache(CONTENT_TYPES_CACHED_MAX)
+def _mime_type(content_type: str) -> str:
+    kind = content_type.partition(";")[0].strip().lower()
+    return kind if MIME.fullmatch(kind) else ""
 
 
 @dataclass(slots=True)

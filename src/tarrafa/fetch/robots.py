@@ -78,7 +78,7 @@ class _AgentGroups:
     delay_groups: list[_DelayGroup] = field(default_factory=list)
 
 
-class RobotsTxt:
+class RobotsRules:
     """The rules of one host. `sitemaps` are the URLs announced, as written."""
 
     __slots__ = ("_groups", "_hints", "_matchers", "sitemaps")
@@ -144,7 +144,7 @@ def forbids_everything_for_now(status: int) -> bool:
     return (status < 0 and status != Status.TOO_LARGE) or status >= 500 or status == 429
 
 
-def parse(text: bytes) -> RobotsTxt:
+def parse(text: bytes) -> RobotsRules:
     """Parse a robots.txt.
 
     A group of rules ends at a user-agent line after a rule; other records do not end it (RFC 9309 §2.2.4). A delay
@@ -180,7 +180,7 @@ def parse(text: bytes) -> RobotsTxt:
             _hint(hints, key, value)
         elif key == _SITEMAP and value and len(sitemaps) < SITEMAPS_MAX:
             sitemaps.append(_readable(value))
-    return RobotsTxt(groups, tuple(sitemaps), tuple(hints))
+    return RobotsRules(groups, tuple(sitemaps), tuple(hints))
 
 
 def _key_and_value(line: bytes) -> tuple[str, bytes]:

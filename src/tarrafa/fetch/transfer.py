@@ -16,7 +16,7 @@ import pycurl
 from tarrafa.fetch.content_encoding import UndecodableBody, decode_chunked
 from tarrafa.fetch.http_message import HEADER_BYTES_MAX, FetchRequest, FetchResponse, ResponseHead, parse_head
 from tarrafa.fetch.throttling import BandwidthLimiter
-from tarrafa.i18n import Message, message
+from tarrafa.i18n import Message, message, messages
 from tarrafa.model import Status
 
 INTERIM_MAX = 20  # interim responses (1xx) before the final one
@@ -196,9 +196,18 @@ def _reason(transfer: Transfer, ending: CurlResult, elapsed_s: float) -> Message
         if not transfer.sent:
             return message("no connection within {seconds:.1f} s", seconds=elapsed_s)
         size = len(transfer.head) + len(transfer.body)
-        return message("not complete after {seconds:.1f} s: {bytes} bytes received", seconds=elapsed_s, bytes=size)
+        return messages(
+            "not complete after {seconds:.1f} s: {count} byte received",
+            "not complete after {seconds:.1f} s: {count} bytes received",
+            size,
+            seconds=elapsed_s,
+        )
     if code == pycurl.E_PARTIAL_FILE:
-        return message("the body ends too soon, after {bytes} bytes", bytes=len(transfer.body))
+        return messages(
+            "the body ends too soon, after {count} byte",
+            "the body ends too soon, after {count} bytes",
+            len(transfer.body),
+        )
     text = ending.message[:CURL_TEXT_CHARS_MAX]
     if CURL_STATUS.get(code) == Status.TLS_ERROR:
         return message("no secure connection ({error})", error=text or str(code))

@@ -28,6 +28,7 @@ from tarrafa.frontier.messages import (
     Lease,
     NextVisits,
     PlannedVisit,
+    RegistrationTerms,
     RetryBatch,
     RevisitPage,
     RevisitShelf,
@@ -35,7 +36,6 @@ from tarrafa.frontier.messages import (
     UrlLookup,
     UrlStatusFacts,
     UrlWeight,
-    WorkerRegistration,
 )
 from tarrafa.i18n import Message
 from tarrafa.model import HostId, UrlId
@@ -110,11 +110,11 @@ class Frontier(Protocol):
     async def discover(self, collection: int, offers: list[DiscoveredUrl]) -> None:
         """Make URLs known, or lower their depth. Counts nothing: repeating it is harmless."""
 
-    async def join(self, name: str, process: ProcessId) -> WorkerRegistration:
+    async def join(self, name: str, process: ProcessId) -> RegistrationTerms:
         """Register a worker under a name that no living worker has."""
 
     async def release_process(self, process: ProcessId) -> None:
-        """Return the hosts of a worker at once: the caller can prove that its process is dead."""
+        """Take back the hosts of a worker at once: the caller can prove that its process is dead."""
 
     async def time(self) -> ClockReading:
         """The frontier's time: two machines share no clock."""
@@ -126,7 +126,7 @@ class Frontier(Protocol):
         """
 
     async def leave(self, worker: int) -> None:
-        """Return all hosts of a worker, and forget the worker."""
+        """End the registration of a worker, and take back all its hosts."""
 
     async def lease(self, worker: int, hosts: int) -> list[Lease]:
         """Lease up to `hosts` hosts that may be visited now, each with its first visits."""

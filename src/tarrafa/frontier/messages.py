@@ -63,7 +63,7 @@ def similar_ranks(rank: float) -> tuple[float, float]:
     return (rank / RANK_STEP, rank * RANK_STEP) if 0.0 < rank < RANK_MAX else (0.0, math.inf)
 
 
-class CachedRobots(msgspec.Struct, frozen=True, array_like=True):
+class RobotsCopy(msgspec.Struct, frozen=True, array_like=True):
     """A host's robots.txt as last fetched: the status of the response, the digest of its text, and until when it
     holds."""
 
@@ -84,7 +84,7 @@ class Lease(msgspec.Struct, frozen=True, array_like=True):
     ended_at: float  # end of the last response
     delay_s: float  # as last known
     failures: int
-    robots: CachedRobots | None
+    robots_copy: RobotsCopy | None
     visits: list[Visit]
     memory: bytes = b""  # trap memory that the last session reported
     run: int = 1  # of the collection, to which the visits belong
@@ -98,7 +98,7 @@ class HostLoan(msgspec.Struct, frozen=True, array_like=True):
     ended_at: float = 0.0
     delay_s: float = 0.0
     failures: int = 0
-    robots: CachedRobots | None = None  # also if it is not granted
+    robots_copy: RobotsCopy | None = None  # also if it is not granted
 
 
 class VisitReport(msgspec.Struct, frozen=True, array_like=True):
@@ -121,20 +121,20 @@ class HostReport(msgspec.Struct, frozen=True, array_like=True):
     keep: bool
     wanted: int = VISITS_PER_LEASE
     failures: int = 0  # in a row, at the host
-    robots: CachedRobots | None = None
+    robots_copy: RobotsCopy | None = None
     memory: bytes | None = None  # None: unchanged
     trouble: Message | str = ""  # why the host fails; empty: it does not
     run: int = 0  # as in its lease; when the next run has begun, the host goes back. 0: any run
 
 
 class NextVisits(msgspec.Struct, frozen=True, array_like=True):
-    """The next visits of a reported host. If not `held`, the host is no longer the worker's."""
+    """The next visits of a reported host. If not `is_leased`, the host is no longer the worker's."""
 
-    held: bool
+    is_leased: bool
     visits: list[Visit]
 
 
-class WorkerRegistration(msgspec.Struct, frozen=True):
+class RegistrationTerms(msgspec.Struct, frozen=True):
     """Terms of a worker that joins: its number, and how long it holds its leases, counted from the sending of its
     request: two machines share no clock, but each knows when it sent its request."""
 
@@ -226,7 +226,7 @@ class CollectionStatus(msgspec.Struct, frozen=True):
         return self.pending + self.handed_out
 
 
-class WorkerLeaseStatus(msgspec.Struct, frozen=True):
+class RegisteredWorker(msgspec.Struct, frozen=True):
     """A living worker, as the frontier sees it."""
 
     name: str
@@ -375,7 +375,7 @@ class FrontierOverview(msgspec.Struct, frozen=True):
     """Result of `overview`. If not `whole`, a part of the frontier did not answer, and is not counted."""
 
     collections: list[CollectionStatus]
-    nodes: list[WorkerLeaseStatus]
+    nodes: list[RegisteredWorker]
     notes: list[Message | str] = []  # notices about the frontier itself, for people
     whole: bool = True
 

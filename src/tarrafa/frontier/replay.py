@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from tarrafa.clock import Clock
-from tarrafa.frontier.messages import FIRST_HOST, CachedRobots, DiscoveredUrl, VisitReport
+from tarrafa.frontier.messages import FIRST_HOST, DiscoveredUrl, RobotsCopy, VisitReport
 from tarrafa.frontier.store.collections import LoadedCollection
 from tarrafa.frontier.store.database import open_database
 from tarrafa.frontier.store.frontier_store import FrontierStore
@@ -113,7 +113,7 @@ class FrontierReplay:
             self.store.ready.remove(host)
 
     def set_host_rules(
-        self, known: LoadedCollection, host: HostId, key: str, robots: CachedRobots | None, delay_s: float
+        self, known: LoadedCollection, host: HostId, key: str, robots: RobotsCopy | None, delay_s: float
     ) -> None:
         """Store the robots.txt and the delay of a host."""
         self.store.urls.ensure_host_row(host, key, known.config.network.suffixes)

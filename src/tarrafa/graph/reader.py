@@ -9,6 +9,7 @@ paged, up to `OFFSET_MAX`. Knows nothing of the index or of ranking.
 import threading
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from time import monotonic
 from typing import Any, NamedTuple
 
 import apsw
@@ -78,14 +79,17 @@ class InLinkChange(msgspec.Struct, frozen=True):
 
 
 class GraphReader:
-    """Reads beside the follower. Raises `DataError` when there is no graph yet."""
+    """Reads beside the follower. Raises `DataError` when there is no graph yet. `standings_age_s`: how old cached
+    standings may be.
+    """
 
-    def __init__(self, data: DataDirectory) -> None:
-        self._data = data
+    def __init__(self, data: DataDirectory, standings_age_s: float = 0.0) -> None:
+        self._data, self._standings_age_s = data, standings_age_s
         self._taken_down = CurrentTakedowns(data)
         self._path, self._path_of_ranks = path_of(data), path_of_ranks(data)
         self._local = threading.local()
-        self._remembered: tuple[tuple[object, ...], StandingCache] = ((), {})
+        self._remembered: tuple[tuple[object, ...], StandingCache] = ((None,), {})
+        self._unchanged_until = 0.0
         self._connection()
 
     def nodes(self, url: str, collection: str | None = None) -> list[GraphNode]:
@@ -204,9 +208,13 @@ class GraphReader:
         return {key: standing for key in ids if (standing := known[key]) is not None}
 
     def _known(self, collection: str | None) -> StandingCache:
-        """The cached standings since links or ranks last changed. Most searches need the same few pages, and a look-up
-        costs 4 us.
+        """The cached standings since links or ranks last changed, at most `standings_age_s` ago. Most searches need
+        the same few pages: a look-up costs 4 us, and to see whether anything has changed 40 us.
         """
+        now = monotonic()
+        (*_, of), known = self._remembered
+        if now < self._unchanged_until and of == collection and len(known) <= KNOWN_MAX:
+            return known
         self._ranked()
         turned = self._rows("SELECT value FROM counters WHERE name = 'turned'")
         moment = (self._local.ranked, turned, collection)
@@ -214,6 +222,7 @@ class GraphReader:
         if at != moment or len(known) > KNOWN_MAX:
             known = {}
             self._remembered = moment, known
+        self._unchanged_until = now + self._standings_age_s
         return known
 
     def _look_up(self, ids: Sequence[UrlId], collection: str | None) -> dict[UrlId, NodeStanding]:

@@ -209,9 +209,10 @@ class Translator:
         return f"{self.number(value) if unit == 0 else self.precise(value)} {BYTE_UNITS[unit]}"
 
     def span(self, seconds: float) -> str:
-        """How long something takes: `12 ms`, `3.5 s`, `2 min 05 s`, `3 h 20 min`, `4 d 3 h`."""
+        """How long something takes: `0.02 ms`, `12 ms`, `3.5 s`, `2 min 05 s`, `3 h 20 min`, `4 d 3 h`."""
         if seconds < 1:
-            return f"{self.number(seconds * 1000, 1 if seconds < 0.1 else 0)} ms"
+            digits = 2 if 0 < seconds < 0.001 else 1 if seconds < 0.1 else 0
+            return f"{self.number(seconds * 1000, digits)} ms"
         if seconds < 120:
             return f"{self.number(seconds, 1 if seconds < 10 else 0)} s"
         minutes, hours = int(seconds // 60), int(seconds // 3600)

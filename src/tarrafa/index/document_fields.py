@@ -16,6 +16,8 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 import tantivy
 from xxhash import xxh3_64_intdigest
 
@@ -78,8 +80,9 @@ def split_url_id(key: UrlId) -> tuple[int, int]:
     return high, low
 
 
-def join_url_id(high: int, low: int) -> UrlId:
-    return _halves.pack(high, low)
+def join_url_ids(high: Iterable[int], low: Iterable[int]) -> list[UrlId]:
+    """The ids with these halves."""
+    return list(map(_halves.pack, high, low))
 
 
 class LinkStanding(NamedTuple):
@@ -183,6 +186,11 @@ LOWER_LINK_FACTOR_RATIO = 1.1
 def link_factor(rank: float) -> float:
     """The factor that links give to a page's score."""
     return 1 + LINKS_SHARE * log1p(max(rank, 0.0))
+
+
+def link_factors(ranks: Sequence[float]) -> npt.NDArray[np.float64]:
+    """The same for many pages."""
+    return 1 + LINKS_SHARE * np.log1p(np.maximum(ranks, 0.0))
 
 
 def site_number(name: str) -> int:

@@ -18,7 +18,7 @@ import tantivy
 from tarrafa.errors import DataError
 from tarrafa.i18n import message
 from tarrafa.index import schema
-from tarrafa.index.document_fields import join_url_id
+from tarrafa.index.document_fields import join_url_ids
 from tarrafa.model import UrlId
 from tarrafa.runtime.data_dir import DataDirectory, file_fingerprint
 
@@ -54,7 +54,7 @@ class IndexMatches:
             return self._searcher.fast_field_values(field, self._addresses)
 
     def ids(self) -> list[UrlId]:
-        return list(map(join_url_id, self.field_values(schema.ID_HIGH), self.field_values(schema.ID_LOW)))
+        return join_url_ids(self.field_values(schema.ID_HIGH), self.field_values(schema.ID_LOW))
 
     def addresses(self) -> list[DocumentAddress]:
         return [(address.segment_ord, address.doc) for address in self._addresses]
@@ -68,9 +68,14 @@ class IndexMatches:
         return IndexMatches(self._path, self._searcher, addresses, scores, self.total)
 
     def with_scores(self, scores: list[float]) -> "IndexMatches":
-        """The same matches with other scores, sorted by them."""
-        order = sorted(range(len(scores)), key=scores.__getitem__, reverse=True)
-        return IndexMatches(self._path, self._searcher, self._addresses, scores, self.total).at(order)
+        """The same matches, the first ones with other scores, sorted by score."""
+        changed, rest = len(scores), self.scores[len(scores) :]
+        places = range(len(self) if rest and min(scores) < rest[0] else changed)  # the others stay where they are
+        scores = [*scores, *rest]
+        order = sorted(places, key=scores.__getitem__, reverse=True)
+        addresses = [*map(self._addresses.__getitem__, order), *self._addresses[len(order) :]]
+        scores = [*map(scores.__getitem__, order), *scores[len(order) :]]
+        return IndexMatches(self._path, self._searcher, addresses, scores, self.total)
 
 
 class IndexSnapshot:

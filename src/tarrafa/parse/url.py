@@ -24,6 +24,7 @@ ORIGINS_CACHED_MAX = 20_000
 BASES_CACHED_MAX = 512
 FOLDERS_REMEMBERED_MAX = 250  # folders whose pages were read last, with the references on those pages
 REFERENCES_REMEMBERED_MAX = 200  # of one folder
+ABSOLUTE_REMEMBERED_MAX = 20_000  # absolute references of all pages, some 4 MB
 REFERENCE_LENGTH_MAX = 256  # of a remembered one, and of its URL
 LABELS_MAX = 12  # of a domain, from the right: the index keeps this many of a host
 NAME_CHARS_MAX = 253
@@ -47,8 +48,9 @@ _odd_escape = re.compile(
 _stray_percent = re.compile(r"%(?![0-9A-Fa-f]{2})").search
 
 # References whose URL depends on the folder of the page alone: not `?page=2` or `http:page`, which need its path.
-_is_of_folder = re.compile(r"https?://|[A-Za-z0-9/._~-][^:]*\Z").match
+_is_of_folder = re.compile(r"[A-Za-z0-9/._~-][^:]*\Z").match
 _UNKNOWN = "?"  # never a URL
+_absolute: dict[str, str] = {}  # reference without fragment -> its URL, which no base changes
 
 _typed_domain = re.compile(r"(?:https?://)?([^\s/?#@*:\\]+|\[[0-9a-fA-F:.]+\])/?").fullmatch
 _ip_address = re.compile(r"\[.*\]|\d{1,3}(\.\d{1,3}){3}").fullmatch
@@ -82,6 +84,9 @@ class BaseUrl:
 
     def join(self, url: str) -> str | None:
         """The same as `canonical(url, base)`. Most links are on other pages of the folder, too, and remembered."""
+        absolute = _absolute.get(url)
+        if absolute is not None and self.origin:
+            return absolute
         reference, hash_mark, _ = url.partition("#")
         if hash_mark and reference[-1:] <= " ":  # spaces before `#` are not trailing spaces
             return _parse_with_ada(url, self.href) if reference else self.document
@@ -90,7 +95,9 @@ class BaseUrl:
             return known
         joined = self._join_new(url)
         is_short = len(reference) <= REFERENCE_LENGTH_MAX and len(joined or "") <= REFERENCE_LENGTH_MAX
-        if is_short and len(self.remembered) < REFERENCES_REMEMBERED_MAX and _is_of_folder(reference):
+        if is_short and joined and reference.startswith(("http://", "https://")):
+            _remember_absolute(reference, joined)
+        elif is_short and len(self.remembered) < REFERENCES_REMEMBERED_MAX and _is_of_folder(reference):
             self.remembered[reference] = joined
         return joined
 
@@ -142,6 +149,12 @@ def base_url_of(href: str) -> BaseUrl:
     if "/." in path or _needs_parser(path.removeprefix(origin)):
         return BaseUrl(href, normal, origin, "", "", remembered)
     return BaseUrl(href, normal, origin, path, folder, remembered)
+
+
+def _remember_absolute(reference: str, url: str) -> None:
+    if len(_absolute) >= ABSOLUTE_REMEMBERED_MAX:
+        _absolute.clear()
+    _absolute[reference] = url if url != reference else reference  # one string for both
 
 
 @lru_cache(maxsize=FOLDERS_REMEMBERED_MAX)

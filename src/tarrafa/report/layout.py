@@ -101,14 +101,16 @@ def _notes(report: CollectionReport, _: Translator) -> list[str]:
             report.shared_with,
         ),
         "cut_redirects": _("There are more redirects than are looked at; chains are those of the first million."),
-        "elsewhere": _(
-            "{visits} visits that the frontier knows of are in no archive that was read: they are not counted, "
+        "elsewhere": _.ngettext(
+            "{count} visit that the frontier knows of is in no archive that was read: it is not counted, "
             "and URLs without a visit are left out.",
-            visits=report.visits_elsewhere,
+            "{count} visits that the frontier knows of are in no archive that was read: they are not counted, "
+            "and URLs without a visit are left out.",
+            report.visits_elsewhere,
         ),
         "several": _(
-            "Counted over {machines} machines. Each has a link graph and an index of its own: links from a page "
-            "on one machine to a page on another are not among links to pages and dead links, and a page that two "
+            "Counted over several machines ({machines}). Each has a link graph and an index of its own: links from a "
+            "page on one machine to a page on another are not among links to pages and dead links, and a page that two "
             "machines have indexed counts twice. Search times are those of the machine that this report was made "
             "on.",
             machines=len(report.storage_by_machine),
@@ -294,7 +296,7 @@ def _responses(report: CollectionReport, _: Translator) -> ReportSection:
 
 def _types(report: CollectionReport, _: Translator) -> ReportSection:
     sentence = _(
-        "{count} different types, over all answers, errors included. The ten most frequent:",
+        "Different types: {count}, over all answers, errors included. The ten most frequent:",
         count=report.types_distinct,
     )
     table = _ranked(_("MIME types"), _("Type"), report.types, _, of=_("Answers"), shown=TYPES_SHOWN)
@@ -305,13 +307,13 @@ def _servers(report: CollectionReport, _: Translator) -> ReportSection:
     servers = report.servers
     sentences = [
         _(
-            "{visited} hosts were visited; {servers} of them, of {sites} sites, hold pages.",
+            "Hosts visited: {visited}; hosts that hold pages: {servers}; their sites: {sites}.",
             visited=servers.visited,
             servers=servers.with_documents,
             sites=servers.sites,
         ),
         _(
-            "{most} of the pages are on {share} of the hosts that hold any ({count} hosts).",
+            "{most} of the pages are on {share} of the hosts that hold any ({count}).",
             most=_.percent(0.8, 0),
             share=_.percent(servers.holding_80),
             count=servers.holding_80_servers,
@@ -322,7 +324,7 @@ def _servers(report: CollectionReport, _: Translator) -> ReportSection:
         for one in servers.most
     ]
     columns = (_("Host"), _("Pages"), _("Share"), _("Bytes received"))
-    caption = _("The {count} hosts with most pages", count=len(rows))
+    caption = _("Hosts with most pages")
     return ReportSection("servers", _("Hosts"), sentences, [ReportTable(caption, columns, rows)], ("servers",))
 
 
@@ -374,8 +376,8 @@ def _named(report: CollectionReport, _: Translator) -> ReportSection:
 def _software(report: CollectionReport, _: Translator) -> ReportSection:
     software = report.software
     sentence = _(
-        "{told} hosts name their software in the Server header; {silent} do not, or were visited before it was "
-        "recorded.",
+        "Hosts that name their software in the Server header: {told}; hosts that do not, or were visited before it "
+        "was recorded: {silent}.",
         told=software.told,
         silent=software.silent,
     )
@@ -414,8 +416,8 @@ def _dead(report: CollectionReport, _: Translator) -> ReportSection:
             "dead", _("Dead links"), [_("There is no link graph yet: links to pages and dead links are left out.")]
         )
     sentence = _(
-        "{links} links lead to {urls} URLs that are gone (404, 410) or whose host has no address: {share} "
-        "of the links to URLs that were visited.",
+        "Links to URLs that are gone (404, 410) or whose host has no address: {links}, {share} of the links to URLs "
+        "that were visited. URLs that they lead to: {urls}.",
         urls=dead.urls,
         links=dead.links,
         share=_.percent(dead.share, 2),
@@ -432,8 +434,8 @@ def _dead(report: CollectionReport, _: Translator) -> ReportSection:
 def _redirects(report: CollectionReport, _: Translator) -> ReportSection:
     found = report.redirects
     sentence = _(
-        "{urls} URLs lead elsewhere. There are {loops} loops, of {within} URLs; {exceeded} visits met a chain "
-        "that was too long.",
+        "URLs that lead elsewhere: {urls}. Loops: {loops}; URLs in loops: {within}. Visits that met a chain that was "
+        "too long: {exceeded}.",
         urls=found.urls,
         loops=found.loops,
         within=found.loop_urls,
@@ -561,16 +563,18 @@ def _search(report: CollectionReport, _: Translator) -> ReportSection | None:
     if not report.search:
         return None
     kinds = {"word": _("one word"), "pair": _("two words"), "phrase": _("a phrase")}
-    rows = [
-        (kinds[one.kind], _.number(one.questions), _.span(one.first_s_median), _.span(one.first_s_most),
-         _.span(one.again_s_median), _.span(one.again_s_most)) for one in report.search
-    ]  # fmt: skip
+    rows = []
+    for one in report.search:
+        searched = (one.first_s_median, one.first_s_most, one.again_s_median, one.again_s_most)
+        times = ("–" if s is None else _.span(s) for s in (*searched, one.cached_s_median, one.cached_s_most))
+        rows.append((kinds[one.kind], _.number(one.questions), *times))
     first, second = (_("First: median"), _("First: slowest")), (_("Second: median"), _("Second: slowest"))
-    columns = (_("Questions"), _("Count"), *first, *second)
-    table = ReportTable(_("Search times"), columns, rows)
+    cached = (_("From the cache: median"), _("From the cache: slowest"))
+    table = ReportTable(_("Search times"), (_("Questions"), _("Count"), *first, *second, *cached), rows)
     sentence = _(
-        "Questions of the collection's own words, each asked twice in a row, on this machine, when this "
-        "report was made. Both times the index is searched: the result cache of the search page is not used."
+        "Questions of the collection's own words, each asked three times in a row, on this machine, when this report "
+        "was made. The first two times the index is searched; the third answer comes from the result cache, as on the "
+        "search page."
     )
     return ReportSection("search", _("Search times"), [sentence], [table])
 
@@ -581,8 +585,8 @@ def _freshness(report: CollectionReport, _: Translator) -> ReportSection | None:
         return None
     share = found.visits_changed / max(found.visits - found.pages, 1)
     sentence = _(
-        "{pages} pages are kept fresh; {fresh} of the copies are probably what the page says now. They were "
-        "visited {visits} times, and found changed {changed} times: {share} of the visits after the first.",
+        "Pages kept fresh: {pages}; {fresh} of the copies are probably what the page says now. Visits: {visits}; "
+        "visits that found a change: {changed}, {share} of the visits after the first.",
         pages=found.pages,
         fresh=_.percent(found.fresh),
         visits=found.visits,

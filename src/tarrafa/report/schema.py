@@ -236,7 +236,9 @@ class MissingNode(ReportStruct, frozen=True):
 
 
 class SearchTime(ReportStruct, frozen=True):
-    """Of one kind of search: their number, and their times, cold and warm."""
+    """Of one kind of search: their number, and their times: cold, warm, and from the result cache (None in reports that
+    were made before it was measured, and where the index changed at every search).
+    """
 
     kind: str
     questions: int
@@ -244,6 +246,8 @@ class SearchTime(ReportStruct, frozen=True):
     first_s_most: float
     again_s_median: float
     again_s_most: float
+    cached_s_median: float | None = None
+    cached_s_most: float | None = None
 
 
 class FreshnessSummary(ReportStruct, frozen=True):

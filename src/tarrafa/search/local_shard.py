@@ -16,12 +16,16 @@ import contextlib
 import random
 import threading
 import time
+from bisect import bisect_left
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from functools import partial
 from math import exp2, log2
+from operator import neg
 from typing import Generic, NamedTuple, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 from tantivy import Occur
 from tantivy import Query as TantivyQuery
 
@@ -29,7 +33,7 @@ from tarrafa.errors import DataError, QueryError
 from tarrafa.graph.reader import GraphReader, NodeStanding
 from tarrafa.i18n import message
 from tarrafa.index import schema
-from tarrafa.index.document_fields import IN_LINKS_RATIO, LINK_FACTOR_RATIO, link_factor
+from tarrafa.index.document_fields import IN_LINKS_RATIO, LINK_FACTOR_RATIO, link_factor, link_factors
 from tarrafa.index.index_state import is_other_version, pages_by_fate
 from tarrafa.index.reader import IndexMatches, IndexReader, IndexSnapshot
 from tarrafa.model import UrlId
@@ -44,7 +48,7 @@ from tarrafa.search.query_builder import (
     QueryBuilder,
     RecordingTermStatistics,
     TermStatistics,
-    best_urls_query,
+    best_ids_query,
     filter_query,
     global_score,
     page_query,
@@ -74,20 +78,23 @@ from tarrafa.triples.ontology import CurrentSubclasses
 
 LOCAL_SHARD_NAME = "here"
 SNAPSHOTS_KEPT_MAX = 8
-RERANKED_SHARE = 2  # matches read at first for each one wanted; what is enough for how many queries: decision 0116
-RERANKED_MAX = RERANKED_SHARE * MATCHES_MAX  # matches of one shard whose present scores are computed
+READ_SHARE = 6  # matches read at first for each one wanted; what is enough for how many queries: decision 0116
+WEIGHED_LOSS = 0.95  # of its score that a match may lose by its present links, if the first ones weighed are to suffice
+RERANKED_MAX = 2 * MATCHES_MAX  # matches of one shard whose present scores are computed
 RERANKED_TIMES = 3  # how many times as many matches are read when the first ones do not suffice
 LINKING_MAX = 10_000  # results of `link:`
 VOCABULARY_WAIT_S = 0.05  # for a vocabulary that is still being read
 RECENT_SHARE = 0.2  # gain of a page of today where new pages are preferred
 RECENT_HALF_S = 90 * 86_400.0  # half-life of that gain
-LATE_PAIR_MATCHES = 100  # matches of a shard that gain from costly pairs of words (`BuiltQuery.late`)
+LATE_PAIR_MATCHES = 30  # matches of a shard that gain from costly pairs of words (`BuiltQuery.late`)
 RENORMALIZED_MATCHES = 30  # matches of a shard that are rescored by the mean length of all shards: 1 ms
+STANDINGS_AGE_MAX_S = 0.1  # in-links and ranks of the graph count after so long: to look for changes takes 40 us
 DEFAULT_STANDING = (0, 1.0)  # in-links and rank of a page that the graph does not know
 RESULTS_CHANGED = message("The results have changed in the meantime: please search again.")
 SORT_FIELDS = {Sort.DATE: schema.UPDATED, Sort.LINKS: schema.IN_LINKS}
 
 Now = Callable[[], float]
+FloatArray = npt.NDArray[np.float64]
 Kept = TypeVar("Kept")
 
 
@@ -222,7 +229,7 @@ class LocalShard:
         ]
         _, rank = self._standings([key], request.collection).get(key, DEFAULT_STANDING)
         indexed = log2(2.0 + static)
-        factors = [ScorePart("links", "", indexed * _link_gain(rank, indexed))]
+        factors = [ScorePart("links", "", min(link_factor(rank), indexed * LINK_FACTOR_RATIO))]
         if request.recent:
             factors.append(ScorePart("recent", "", self._recency(updated)))
         lowered = self._lowered(context, [key])
@@ -243,7 +250,8 @@ class LocalShard:
         keys, updated = matches.ids(), matches.field_values(schema.UPDATED)
         known = self._standings(keys, request.collection)
         standings = [known.get(key, DEFAULT_STANDING) for key in keys]
-        candidates = _candidates(matches, [0.0] * len(keys), keys, standings)
+        found = _WeighedMatches(matches, keys, standings, np.zeros(len(keys)))
+        candidates = found.candidates(list(range(len(keys))))
         newest = {candidates[at].id: candidates[at] for at in sorted(range(len(keys)), key=updated.__getitem__)}
         return [newest[key] for key in ids if key in newest]
 
@@ -328,7 +336,8 @@ class LocalShard:
         if means.are_close or not matches:
             return matches
         first = matches.first(RENORMALIZED_MATCHES)
-        matching, these = self._query_builder(request, context.rules, snapshot, overall), best_urls_query(first.ids())
+        matching = self._query_builder(request, context.rules, snapshot, overall)
+        these = best_ids_query(first.field_values(schema.ID_HIGH))
         places, stretches = first.addresses(), map(means.penalty_ratio, first.field_values(schema.LENGTH))
         stretched, gained = dict(zip(places, stretches, strict=True)), defaultdict[DocumentAddress, float](float)
         for leaf in matching.score_components(_parsed_query(request), request.natural, request.extras):
@@ -338,21 +347,23 @@ class LocalShard:
                     gained[place] += global_score(score, leaf.most, stretched[place]) - score
         several = zip(first.scores, first.field_values(schema.STATIC), places, strict=True)
         measured = [score + log2(2 + static) * gained[place] for score, static, place in several]
-        return matches.with_scores([*measured, *matches.scores[RENORMALIZED_MATCHES:]])
+        return matches.with_scores(measured)
 
     def _with_late_pairs(
         self, matches: IndexMatches, snapshot: IndexSnapshot, late: tuple[TantivyQuery, ...]
     ) -> IndexMatches:
         """The matches, the best of them rescored with what they gain from costly pairs of words; best first."""
         first = matches.first(LATE_PAIR_MATCHES)
-        these, gains = best_urls_query(first.ids()), defaultdict[DocumentAddress, float](float)
+        these, gains = best_ids_query(first.field_values(schema.ID_HIGH)), defaultdict[DocumentAddress, float](float)
         for pair in late:
             both = TantivyQuery.boolean_query([(Occur.Must, pair), (Occur.Must, these)])
             for place, gain in snapshot.scores(both, len(first) + URLS_MAX).items():
                 gains[place] += gain
+        if not gains:
+            return matches
         several = zip(first.scores, first.field_values(schema.STATIC), first.addresses(), strict=True)
         scores = [score + log2(2 + static) * gains.get(place, 0.0) for score, static, place in several]
-        return matches.with_scores([*scores, *matches.scores[LATE_PAIR_MATCHES:]]) if gains else matches
+        return matches.with_scores(scores)
 
     def _ranked(
         self,
@@ -362,52 +373,50 @@ class LocalShard:
         limit: int,
         overall: ShardStatistics,
     ) -> tuple[int, list[Candidate]]:
-        """The number of all matches, and the first ones in the order of their scores."""
+        """The number of all matches, and the first ones in the order of their scores. Reading a match costs a tenth of
+        computing its present score: more are read than are probably needed, and then as many are weighed as needed.
+        """
         order, gain_max = SORT_FIELDS.get(request.sort), _gain_max(request)
-        late = query.late if order is None else ()
-        reading = max(RERANKED_SHARE * limit if gain_max > 1 else limit, LATE_PAIR_MATCHES if late else 0)
+        reading = min(READ_SHARE * limit, RERANKED_MAX) if gain_max > 1 else limit
         while True:
             matches = context.snapshot.top_matches(query.matches, reading, weight=schema.STATIC, order=order)
             if not matches:
                 return matches.total, []
-            last = matches.scores[-1]
-            if late:
-                matches = self._with_late_pairs(matches, context.snapshot, late)
+            least = matches.scores[-1] if matches.total > len(matches) else 0.0  # no match that was not read has more
             if order is None:
+                if query.late:
+                    matches = self._with_late_pairs(matches, context.snapshot, query.late)
                 matches = self._renormalized(matches, context, request, overall)
-            ids = matches.ids()
-            known = self._standings(ids, request.collection)
-            standings = [known.get(key, DEFAULT_STANDING) for key in ids]
-            scores = self._scores(context, matches, request, ids, standings)
-            # Stable: a match that was not read would stand behind its equals.
-            best = sorted(range(len(ids)), key=scores.__getitem__, reverse=True)[:limit]
-            if matches.total <= reading or reading >= RERANKED_MAX or scores[best[-1]] >= last * gain_max:
-                chosen, own = matches.at(best), [scores[place] for place in best]
-                keys, known_of = [ids[place] for place in best], [standings[place] for place in best]
-                return matches.total, _candidates(chosen, own, keys, known_of)
+            weighed = _probably_enough(matches.scores, limit, gain_max)
+            while True:
+                found = self._weigh(context, matches.first(weighed), request)
+                best = np.argsort(-found.scores, kind="stable")[:limit]  # equals stay in the order of the index
+                is_last = weighed >= len(matches)
+                bound = least if is_last else max(least, matches.scores[weighed])
+                if not bound or found.scores[best[-1]] >= bound * gain_max or (is_last and reading >= RERANKED_MAX):
+                    return matches.total, found.candidates(best.tolist())
+                if is_last:
+                    break
+                weighed = len(matches)
             reading = min(RERANKED_TIMES * reading, RERANKED_MAX)
 
-    def _scores(
-        self,
-        context: _SearchContext,
-        matches: IndexMatches,
-        request: SearchRequest,
-        ids: list[UrlId],
-        standings: list[NodeStanding],
-    ) -> list[float]:
+    def _weigh(self, context: _SearchContext, matches: IndexMatches, request: SearchRequest) -> "_WeighedMatches":
         """The present scores of matches: at most `_gain_max` times those of the index."""
-        if request.sort is Sort.DATE:
-            return matches.scores
+        ids = matches.ids()
+        known = self._standings(ids, request.collection)
+        standings = [known.get(key, DEFAULT_STANDING) for key in ids]
+        scores = np.array(matches.scores)
         if request.sort is Sort.LINKS:
-            several = zip(standings, matches.scores, strict=True)
-            return [min(float(in_links), IN_LINKS_RATIO * then) for (in_links, _), then in several]
-        indexed = zip(matches.scores, matches.field_values(schema.STATIC), standings, strict=True)
-        scores = [score * _link_gain(rank, log2(2.0 + static)) for score, static, (_, rank) in indexed]
-        if request.recent:
-            aged = zip(scores, matches.field_values(schema.UPDATED), strict=True)
-            scores = [score * self._recency(updated) for score, updated in aged]
-        lowered = self._lowered(context, ids)
-        return [score * lowered.get(key, 1.0) for score, key in zip(scores, ids, strict=True)] if lowered else scores
+            scores = np.minimum([float(in_links) for in_links, _ in standings], IN_LINKS_RATIO * scores)
+        elif request.sort is Sort.RELEVANCE:
+            indexed = np.log2(np.add(matches.field_values(schema.STATIC), 2.0))
+            scores *= np.minimum(link_factors([rank for _, rank in standings]) / indexed, LINK_FACTOR_RATIO)
+            if request.recent:
+                scores *= [self._recency(updated) for updated in matches.field_values(schema.UPDATED)]
+            lowered = self._lowered(context, ids)
+            if lowered:
+                scores *= [lowered.get(key, 1.0) for key in ids]
+        return _WeighedMatches(matches, ids, standings, scores)
 
     def _lowered(self, context: _SearchContext, ids: list[UrlId]) -> dict[UrlId, float]:
         """The factors for the scores of these pages, where their site is demoted."""
@@ -442,21 +451,35 @@ class LocalShard:
     def _open_graph(self) -> GraphReader | None:
         if self._graph is None:
             with contextlib.suppress(DataError):
-                self._graph = GraphReader(self._data)
+                self._graph = GraphReader(self._data, STANDINGS_AGE_MAX_S)
         return self._graph
 
 
-def _candidates(
-    matches: IndexMatches, scores: list[float], ids: list[UrlId], standings: list[NodeStanding]
-) -> list[Candidate]:
-    copied = (schema.CONTENT, schema.SIMHASH, schema.HEADLINE, schema.URL_LENGTH, schema.SITE_ID)
-    in_links = [in_links for in_links, _ in standings]
-    return list(map(Candidate, scores, ids, in_links, matches.addresses(), *map(matches.field_values, copied)))
+class _WeighedMatches(NamedTuple):
+    """Matches with their ids, standings and present scores."""
+
+    matches: IndexMatches
+    ids: list[UrlId]
+    standings: list[NodeStanding]
+    scores: FloatArray
+
+    def candidates(self, places: list[int]) -> list[Candidate]:
+        """The matches at these places, in this order."""
+        copied = (schema.CONTENT, schema.SIMHASH, schema.HEADLINE, schema.URL_LENGTH, schema.SITE_ID)
+        chosen, ids, standings = self.matches.at(places), self.ids, self.standings
+        several = [ids[place] for place in places], [standings[place][0] for place in places]
+        fields = map(chosen.field_values, copied)
+        return list(map(Candidate, self.scores[places].tolist(), *several, chosen.addresses(), *fields))
 
 
-def _link_gain(rank: float, indexed: float) -> float:
-    """The quotient of a page's present link factor and the indexed one, within its bound."""
-    return min(link_factor(rank) / indexed, LINK_FACTOR_RATIO)
+def _probably_enough(scores: list[float], limit: int, gain_max: float) -> int:
+    """How many of these matches, best first, hold the `limit` best by present scores, if none of them falls by more
+    than WEIGHED_LOSS.
+    """
+    if len(scores) <= limit or gain_max <= 1:
+        return len(scores)
+    least = scores[limit - 1] * WEIGHED_LOSS / gain_max
+    return bisect_left(scores, -least, lo=limit, key=neg)
 
 
 def _gain_max(request: SearchRequest) -> float:

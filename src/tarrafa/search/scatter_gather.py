@@ -74,6 +74,7 @@ PartSnapshots = tuple[Sequence[Shard], tuple[int, ...]]
 Given = ParamSpec("Given")
 Answer = TypeVar("Answer")
 ShardCall = Callable[Concatenate["PartitionedShard", Given], Answer]
+PartsCall = Callable[Concatenate["PartitionedShard", Sequence[Shard], Given], Answer]
 
 
 class ScatterGather:
@@ -305,18 +306,21 @@ class ShardThreads:
 # -- an index in several parts -----------------------------------------------------------------------------------------
 
 
-def _retry_when_redivided(method: ShardCall[Given, Answer]) -> ShardCall[Given, Answer]:
-    """Retry when parts have disappeared because the index got a new shard layout: the new parts are asked."""
+def _retry_when_redivided(method: PartsCall[Given, Answer]) -> ShardCall[Given, Answer]:
+    """Call the method with the present parts, and again when they have disappeared because the index got a new shard
+    layout: the new parts are asked.
+    """
 
     @wraps(method)
     def ask(joined: "PartitionedShard", /, *given: Given.args, **named: Given.kwargs) -> Answer:
         before = joined._parts()
         try:
-            return method(joined, *given, **named)
+            return method(joined, before, *given, **named)
         except DataError:
-            if joined._parts() == before:
+            parts = joined._parts()
+            if parts == before:
                 raise
-            return method(joined, *given, **named)
+            return method(joined, parts, *given, **named)
 
     return ask
 
@@ -332,25 +336,25 @@ class PartitionedShard:
         self._threads = ShardThreads()
 
     @_retry_when_redivided
-    def documents(self) -> int:
-        return sum(part.documents() for part in self._parts())
+    def documents(self, parts: Sequence[Shard]) -> int:
+        return sum(part.documents() for part in parts)
 
     @_retry_when_redivided
-    def count_urls(self) -> int:
-        return sum(part.count_urls() for part in self._parts())
+    def count_urls(self, parts: Sequence[Shard]) -> int:
+        return sum(part.count_urls() for part in parts)
 
     @_retry_when_redivided
-    def statistics(self, request: SearchRequest) -> ShardStatistics:
-        return sum_statistics(part.statistics(request) for part in self._parts())
+    def statistics(self, parts: Sequence[Shard], request: SearchRequest) -> ShardStatistics:
+        return sum_statistics(part.statistics(request) for part in parts)
 
     @_retry_when_redivided
-    def top_matches(self, request: SearchRequest, overall: ShardStatistics, limit: int) -> CandidateBlock:
-        parts = self._parts()
+    def top_matches(
+        self, parts: Sequence[Shard], request: SearchRequest, overall: ShardStatistics, limit: int
+    ) -> CandidateBlock:
         return self._join(parts, self._best(parts, request, overall, limit), limit)
 
     @_retry_when_redivided
-    def find_urls(self, request: SearchRequest, ids: list[UrlId]) -> CandidateBlock:
-        parts = self._parts()
+    def find_urls(self, parts: Sequence[Shard], request: SearchRequest, ids: list[UrlId]) -> CandidateBlock:
         found = self._join(parts, [part.find_urls(request, ids) for part in parts], len(ids) * len(parts))
         known = {one.id: one for one in reversed(found.candidates)}
         several = [known[key] for key in ids if key in known]

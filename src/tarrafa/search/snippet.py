@@ -19,7 +19,7 @@ MarkedPieces = list[tuple[str, bool]]
 TermPlace = tuple[int, str]  # where a wanted word begins, and its term
 
 _word_at, _words = re.compile(r"[^\W_]+").match, re.compile(r"[^\W_]+").finditer
-_space = re.compile(r"\s").search
+_space, _no_space = re.compile(r"\s").search, re.compile(r"\S").search
 _NO_LETTERS_FROM, _NO_LETTERS_TO = 0x2000, 0x2BFF  # punctuation and symbols, with some letters among them
 _ODD = "".join(letter for letter in map(chr, range(_NO_LETTERS_FROM, _NO_LETTERS_TO + 1)) if _word_at(letter))
 _foreign = re.compile(f"[\u0100-\u1fff{_ODD}\u2c00-\U0010ffff]").search  # letters that are not Western
@@ -77,6 +77,7 @@ def _starts_of(wanted: frozenset[str], language: str) -> list[bytes] | None:
     return [f" {start}".encode() for start in starts] if all(map(str.isascii, starts)) else None
 
 
+@lru_cache(10_000)
 def _starts(term: str) -> list[str]:
     """The prefixes of words with this term: the term without its last letter, which stemming may have added (`função`
     and `funções` are `funca`); but `uns` stands for `um`, and `dying` for `die`. Only two letters are certain where one
@@ -126,7 +127,7 @@ def _excerpt(text: str, place: int) -> str:
     words = " ".join(text[start:end].split())
     if end < len(text) and not text[end].isspace():
         words = words.rpartition(" ")[0] or words
-    return f"{GAP + ' ' if text[:start].strip() else ''}{words}{' ' + GAP if text[end:].strip() else ''}"
+    return f"{GAP + ' ' if _no_space(text, 0, start) else ''}{words}{' ' + GAP if _no_space(text, end) else ''}"
 
 
 def mark_terms(text: str, wanted: frozenset[str], language: str) -> MarkedPieces:

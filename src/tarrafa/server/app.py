@@ -40,6 +40,7 @@ from tarrafa.i18n import message
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.token import NO_TOKEN, Token
 from tarrafa.search.remote_shard import PATH as SHARD_PATH
+from tarrafa.search.result_cache import index_version
 from tarrafa.search.searcher import Searcher
 from tarrafa.server.assets import StaticAssets
 from tarrafa.server.auth.authentication import Authenticator
@@ -54,7 +55,6 @@ from tarrafa.server.page_responses import PageResponses, json_response
 from tarrafa.server.page_site_routes import PageSiteRoutes
 from tarrafa.server.rate_limit import RateLimit, RateLimitMiddleware
 from tarrafa.server.search.query_log import QueryLog, query_report
-from tarrafa.server.search.result_cache import index_version
 from tarrafa.server.search.routes import SearchRoutes
 from tarrafa.server.security_headers import SecurityHeadersMiddleware
 from tarrafa.server.sparql_endpoint import SparqlEndpoint

@@ -152,9 +152,14 @@ def status_text(status: int | None, _: Translator) -> str:
 
 def format_change_rate(per_day: float, _: Translator) -> str:
     """A change rate in words."""
-    if per_day >= 1:
-        return _("about {count} times a day", count=_.significant(round(per_day, 1)))
-    return _("about every {days} days", days=_.significant(round(1 / per_day, 1))) if per_day > 0 else ""
+    if per_day <= 0:
+        return ""
+    times = round(per_day if per_day >= 1 else 1 / per_day, 1)
+    if times == 1:
+        return _("about once a day")
+    if per_day > 1:
+        return _("about {mean} times a day", mean=_.significant(times))
+    return _("about every {mean} days", mean=_.significant(times))
 
 
 def host_name_of(text: str) -> str:

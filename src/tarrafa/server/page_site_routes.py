@@ -104,8 +104,10 @@ class PageSiteRoutes:
             raise UnknownResource(message("Which site? The address needs ?name= with a domain or a host."))
         await self._open_graph()
         try:
-            count_indexed = self._searcher.count_indexed
-            found = await describe_site(self._data, name, collection, paging, self._address, count_indexed, self._sites)
+            found = await describe_site(
+                self._data, name, self._clock.now(), collection, paging, self._address, self._searcher.count_indexed,
+                self._sites,
+            )  # fmt: skip
         except ConfigError:
             raise UnknownResource(
                 message(

@@ -44,7 +44,7 @@ def execute_plan(
     starts_s = np.full(len(due_s), NOT_MADE)
     made = _execute_plan(offsets, due_s, float(politeness_s), crawlers, float(download_s), float(horizon_s), starts_s)
     violations = count_violations(offsets, starts_s, politeness_s)
-    assert violations == 0, f"{violations} visits started less than {politeness_s} s after the one before"
+    assert violations == 0, f"visits less than {politeness_s} s after the one before: {violations}"
     return PlanExecution(starts_s, int(made), violations)
 
 

@@ -159,7 +159,7 @@ def make_web(
     capacity = float(servers * slots_per_day)
     budget = capacity if budget is None else min(budget, capacity)
     if not budget * days * (1 - WARMUP_SHARE) >= ROUNDS_MIN * pages:
-        raise ConfigError(f"{pages} pages need more than {days} days at {budget:g} visits a day to be steady")
+        raise ConfigError(f"too short to be steady: pages: {pages}, days: {days}, visits a day: {budget:g}")
     rates_per_s = uniform_rates(pages) * (1.0 if rates == "hour" else HOUR_S / DAY_S)
     sizes = largest_remainder(pages, zipf_shares(servers, theta))
     offsets = np.concatenate(([0], np.cumsum(sizes)))
@@ -174,7 +174,7 @@ def measure_staleness(web: SteadyWeb, timetable: Iterator[ServerVisits]) -> tupl
     for server, (times_s, pages) in enumerate(timetable):
         impolite = count_violations(times_s, web.politeness_s)
         if impolite:
-            raise AssertionError(f"server {server}: {impolite} visits less than {web.politeness_s} s after another")
+            raise AssertionError(f"server {server}: visits less than {web.politeness_s} s after another: {impolite}")
         visits += int(np.count_nonzero(times_s >= from_s))
         _add_stale_time(web.rates_per_s, times_s, pages, from_s, last_s, stale_s)
     _add_last_gaps(web.rates_per_s, from_s, web.end_s, last_s, stale_s)

@@ -93,7 +93,7 @@ def test_a_host_that_nobody_met_is_guessed_at_and_the_range_says_so():
     told = estimate(a_collection("a.br"), EstimateInputs(unmet=["http://a.br:80"]))
     assert (told.pages.low, told.pages.likely, told.pages.high) == PAGES_OF_UNKNOWN_HOST
     assert any(
-        "unknown hosts: 1; each may have 10, probably 300, perhaps 10,000 pages" in str(one) for one in told.assumptions
+        "unknown hosts: 1; pages of each: 10, probably 300, perhaps 10,000" in str(one) for one in told.assumptions
     )
 
 

@@ -2,9 +2,12 @@
 
 from msgspec.structs import replace
 
-from tarrafa.coordinator.monitoring.monitor import NEWEST_KEPT, SAMPLES_KEPT, RecentVisits
+from tarrafa.config import decode_collection
+from tarrafa.coordinator.monitoring.monitor import NEWEST_KEPT, SAMPLES_KEPT, RecentVisits, request_s_max
 from tarrafa.coordinator.node.messages import ProcessState
+from tarrafa.frontier.messages import CollectionStatus
 from tarrafa.runtime.heartbeat import ProcessHeartbeat, VisitSample
+from tests.contract.frontier_bodies import a_collection
 from tests.coordinator.node.sample_messages import a_beat
 
 
@@ -16,6 +19,16 @@ def told(sightings: RecentVisits, *failures: VisitSample, newest: tuple[VisitSam
     pulse = ProcessHeartbeat("w1", 7, failures=failures, newest=newest)
     process = ProcessState("w1", "worker", 7, "running", 0.0, pulse=pulse)
     sightings.add_heartbeat(replace(a_beat(), processes=(process,)))
+
+
+def test_hosts_of_a_silent_node_wait_only_for_collections_that_can_have_requests_under_way():
+    limits = {"running": "20s", "stopping": "40s", "over": "1h"}
+    statuses = [
+        CollectionStatus(name, state, "", 0, 0, 0, 0, 0, 0.0, handed_out=handed_out)
+        for name, state, handed_out in (("running", "running", 0), ("stopping", "paused", 3), ("over", "finished", 0))
+    ]
+    definitions = [decode_collection(a_collection(name, fetch={"time_max": limits[name]})) for name in limits]
+    assert [request_s_max(statuses[start:], definitions) for start in range(4)] == [40.0, 40.0, 0.0, 0.0]
 
 
 def test_a_pulse_that_is_told_twice_shows_each_url_once_and_at_its_latest():

@@ -24,7 +24,7 @@ from tarrafa.coordinator.node.node_registry import (
 from tarrafa.coordinator.store import open_store
 from tarrafa.crawl.worker.resource_limits import PAUSED_BY_ORDER
 from tarrafa.errors import ConfigError, NameTaken
-from tarrafa.frontier.messages import WorkerLeaseStatus
+from tarrafa.frontier.messages import RegisteredWorker
 from tarrafa.i18n import PORTUGUESE, Message, message
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.heartbeat import ProcessHeartbeat
@@ -167,11 +167,11 @@ def test_the_coordinators_own_node_comes_first(nodes):
 
 
 WORKERS = [
-    WorkerLeaseStatus("one-1", 1, 20, 6.0),
-    WorkerLeaseStatus("one-2", 2, 17, 10.0),
-    WorkerLeaseStatus("one-b-1", 3, 5, 30.0),
-    WorkerLeaseStatus("w1", 4, 3, 8.0),
-    WorkerLeaseStatus("idle-1", 5, 0, 9.0),
+    RegisteredWorker("one-1", 1, 20, 6.0),
+    RegisteredWorker("one-2", 2, 17, 10.0),
+    RegisteredWorker("one-b-1", 3, 5, 30.0),
+    RegisteredWorker("w1", 4, 3, 8.0),
+    RegisteredWorker("idle-1", 5, 0, 9.0),
 ]
 
 
@@ -198,7 +198,7 @@ def test_of_a_silent_node_nothing_is_summed_up_and_its_hosts_are_free_when_nobod
     busy = replace(a_beat().processes[0], pages_per_s=1.0, pulse=ProcessHeartbeat("one-1", 7, hosts=12))
     nodes.receive_heartbeat(replace(a_beat(), processes=(busy,)), 96.0)
 
-    def shown(now: float, workers: list[WorkerLeaseStatus] | None = None) -> list[NodeSnapshot]:
+    def shown(now: float, workers: list[RegisteredWorker] | None = None) -> list[NodeSnapshot]:
         return [node_snapshot(state, now) for state in nodes.states(now, workers or [], fetch_s_max=60.0)]
 
     one = shown(97.0)[1]
@@ -243,5 +243,5 @@ def test_where_all_who_crawl_are_paused_nobody_works(nodes, troubles, workers, t
     for name, trouble in troubles.items():
         nodes.receive_heartbeat(a_beat(name, trouble=trouble, is_paused=isinstance(trouble, Message)), 100.0)
     pictures = [node_snapshot(state, 100.0) for state in nodes.states(100.0)]
-    reason = standstill_reason(pictures, [WorkerLeaseStatus(name, 1, 0, 5.0) for name in workers])
+    reason = standstill_reason(pictures, [RegisteredWorker(name, 1, 0, 5.0) for name in workers])
     assert (None if reason is None else (str(reason), PORTUGUESE.render(reason))) == told

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tarrafa.crawl.explain.explain import Explanation, explain
+from tarrafa.cli.explain import print_explanation
+from tarrafa.crawl.explain.explain import Explanation, explain, last_request
 from tarrafa.frontier.api import Frontier
-from tarrafa.frontier.messages import UrlWeight
+from tarrafa.frontier.messages import HostFacts, UrlWeight
 from tarrafa.frontier.rpc import frontier_server
 from tarrafa.model import Outcome, Status
 from tarrafa.runtime.data_dir import DataDirectory
@@ -62,7 +63,15 @@ async def test_a_page_that_was_replaced_is_promised_no_visit(data):
         )
 
 
-async def test_a_silent_worker_leaves_no_request_in_the_future(data):
+@pytest.mark.parametrize(
+    ("ended_at", "told"), [(0.0, (None, None)), (99.0, (99.0, None)), (100.0, (100.0, None)), (101.0, (None, 101.0))]
+)
+def test_the_last_request_to_a_host_is_never_in_the_future(ended_at, told):
+    host = HostFacts("http://a.br:80", "a.br", 0.0, ended_at, 1.0, 0, None, None, None, b"", 0, 0)
+    assert last_request(host, 100.0) == told
+
+
+async def test_a_silent_worker_leaves_no_request_in_the_future(data, capsys):
     async with served(data) as frontier:
         row = await frontier.open_collection(a_collection(fetch={"time_max": "40s"}))
         await frontier.discover(row.id, [offer(HOME)])
@@ -71,11 +80,17 @@ async def test_a_silent_worker_leaves_no_request_in_the_future(data):
         FalseLeaseClock.shift[0] = 31.0
         heir = (await frontier.join("heir", current_process())).worker
         assert await frontier.lease(heir, 1) == []
-        before = (await told(data)).host
+        explained = await told(data)
+        before = explained.host
+        print_explanation(explained)
         advance(41)
         after = (await told(data)).host
     assert before is not None
     assert (before.no_request_since, before.under_way_until) == ("", "1970-01-12T13:47:20Z")
+    printed = capsys.readouterr().out
+    assert "a request of a worker that fell silent may take until 1970-01-12T13:47:20Z; next visit allowed" in printed
+    assert "on (a request of a worker that fell silent may take until then)" in printed
+    assert "no request since" not in printed
     assert after is not None
     assert (after.no_request_since, after.under_way_until) == ("1970-01-12T13:47:20Z", "")
 

@@ -38,7 +38,7 @@ async def page(
 async def site(
     data: DataDirectory, name: str, collection: str | None = None, paging: SitePaging | None = None
 ) -> SiteDetails:
-    return await describe_site(data, name, collection, paging)
+    return await describe_site(data, name, NOW, collection, paging)
 
 
 async def test_a_page_is_told_with_its_links_their_hosts_and_the_words_of_its_newest_text(data):

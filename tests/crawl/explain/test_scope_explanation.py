@@ -110,5 +110,5 @@ def test_the_ruling_is_what_the_crawl_itself_would_do(scheme, host, path, includ
     assert (
         ruling.inside
         == (offer is not None and offer.status == 0)
-        == (admission.may_fetch(url) and not admission.refusal_status(url))
+        == (admission.may_fetch(url) and not admission.url_refusal_status(url))
     )

@@ -8,6 +8,7 @@ from tarrafa.crawl.scope import admission as limits
 from tarrafa.crawl.scope.admission import Admission
 from tarrafa.model import Link, Page, Status, Visit
 from tarrafa.parse.url import host_id, host_key, url_id
+from tarrafa.takedown import TakedownSet, TakedownTarget
 
 INSIDE, TRAP, OUTSIDE = "http://a.br/x", "http://a.br/x/x/x/x/x", "http://b.br/x"
 SCOPE = ScopeConfig(hosts=("a.br",), exclude=("*/private*",))
@@ -22,12 +23,11 @@ def visit(url: str) -> Visit:
 
 
 def test_a_takedown_counts_for_a_remembered_link_at_once_and_ends_at_once():
-    taken_down: set[str] = set()
-    admission = Admission(collection(), taken_down.__contains__)
+    takedowns = TakedownSet()
+    admission = Admission(collection(), lambda: takedowns)
     found = []
-    for orders in ((), (INSIDE,), (INSIDE, TRAP), ()):
-        taken_down.clear()
-        taken_down.update(orders)
+    for urls in ((), (INSIDE,), (INSIDE, TRAP), ()):
+        takedowns = TakedownSet(TakedownTarget("url", url) for url in urls)
         found.append([offer.status for url in (INSIDE, TRAP) if (offer := admission.admit(url, 1)) is not None])
     down, trap = Status.TAKEN_DOWN, Status.TRAP
     assert found == [[0, trap], [down, trap], [down, down], [0, trap]]

@@ -297,7 +297,7 @@ def test_whoever_deletes_may_be_killed_at_every_step_and_goes_on(machines):
         await DeletionSync(two, CLOCK).sync_once(frontier)
         await frontier.close()
 
-    for step in ("append_note", "close", "seal"):
+    for step in ("append_note", "close", "prepare_commit"):
         assert end_of(hear_and_die, server, two, step) == -signal.SIGKILL
         assert ArchiveDeletions(two.archive).latest() == {}
     asyncio.run(hear())

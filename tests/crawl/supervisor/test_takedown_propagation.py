@@ -62,7 +62,7 @@ def test_links_to_what_is_taken_down_become_known_with_that_status_and_are_never
     record_action(data, "add", SITE, "ana", "", NOW)
     record_action(data, "add", PAGE, "ana", "", NOW)
     table = {"name": "c", "roots": ["http://a.br/"], "scope": {"hosts": ["*.br"]}}
-    admission = Admission(collection_from_table(table, "test"), CurrentTakedowns(data).covers)
+    admission = Admission(collection_from_table(table, "test"), CurrentTakedowns(data).now)
     page = Page("http://a.br/", links=(Link("http://a.br/x"), Link("http://a.br/y"), Link("http://www.b.br/")))
     offers = admission.admit_links(page, Visit(1, 0, b"", "http://a.br/", 0, 0, 1))
     assert {offer.url: offer.status for offer in offers} == {
@@ -71,4 +71,4 @@ def test_links_to_what_is_taken_down_become_known_with_that_status_and_are_never
         "http://www.b.br/": Status.TAKEN_DOWN,
     }
     record_action(data, "lift", parse_target("site:b.br"), "ana", "", NOW)
-    assert admission.refusal_status("http://www.b.br/") == 0
+    assert admission.url_refusal_status("http://www.b.br/") == 0

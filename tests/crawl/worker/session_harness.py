@@ -13,14 +13,14 @@ from tarrafa.crawl.scope.admission import Admission
 from tarrafa.crawl.worker.collection_state import CollectionInForce
 from tarrafa.crawl.worker.host_session import HostSession
 from tarrafa.crawl.worker.outcome import FinishedVisit
+from tarrafa.crawl.worker.parser_with_sandbox import DecodedBody, ParseJobResult
 from tarrafa.crawl.worker.politeness import HostResolver
 from tarrafa.crawl.worker.resource_limits import OverloadControl
 from tarrafa.crawl.worker.robots_fetch import RobotsCache, robots_digest
-from tarrafa.crawl.worker.sandboxed_parser import DecodedBody, ParseJobResult
 from tarrafa.crawl.worker.stats import WorkerNotices
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse, ResponseHead
 from tarrafa.frontier.api import Frontier
-from tarrafa.frontier.messages import CachedRobots, DiscoveredUrl, Lease
+from tarrafa.frontier.messages import DiscoveredUrl, Lease, RobotsCopy
 from tarrafa.model import HostId, Status, Visit
 from tarrafa.parse.url import host_id, url_id
 
@@ -94,7 +94,7 @@ class FakeCommitter:
 
     def request_commit(self) -> None: ...
 
-    def release_host(self, session: HostSession) -> None:
+    def return_host(self, session: HostSession) -> None:
         self.gone.append(session)
 
 
@@ -118,10 +118,10 @@ class NoFrontier:
         return self._rules_text
 
 
-class FakeLease:
+class FakeRegistration:
     worker = 1
 
-    def holds_lease(self) -> bool:
+    def is_valid(self) -> bool:
         return True
 
 
@@ -155,7 +155,7 @@ class Surroundings:
             parser=NoParser(parses_later=self.parses_later),
             committer=self.committer,
             resolver=HostResolver(no_claim),
-            robots=RobotsCache(frontier, FakeLease()),
+            robots_cache=RobotsCache(frontier, FakeRegistration()),
             overload=OverloadControl([], lambda share: 1, WorkerNotices("", str)),
             is_current=lambda number, since: self.current,
         )
@@ -182,7 +182,7 @@ def a_collection(**sections: dict[str, object]) -> Collection:
 def a_session(around: Surroundings, collection: Collection, urls: list[str], **known: float) -> HostSession:
     visits = [Visit(1, host_id(HOST), url_id(url), url, 1, 0, 1) for url in urls]
     facts = {"next_at": 0.0, "ended_at": 0.0, "delay_s": 0.0} | known
-    robots = CachedRobots(200, robots_digest(around.rules_text), 1e12)
+    robots = RobotsCopy(200, robots_digest(around.rules_text), 1e12)
     lease = Lease(host_id(HOST), HOST, 1, 1, facts["next_at"], facts["ended_at"], facts["delay_s"], 0, robots, visits)
     return around.session(lease, collection)
 

@@ -15,7 +15,7 @@ from tarrafa.crawl.worker.outcome import FinishedVisit, refuse_visit
 from tarrafa.crawl.worker.stats import WorkerStats
 from tarrafa.errors import LeaseLost
 from tarrafa.frontier.api import Frontier
-from tarrafa.frontier.messages import CachedRobots, DiscoveredUrl, HostReport, NextVisits
+from tarrafa.frontier.messages import DiscoveredUrl, HostReport, NextVisits, RobotsCopy
 from tests.contract.frontier_bodies import offer
 from tests.crawl.worker.session_harness import Surroundings, a_collection, a_session, pages
 
@@ -33,7 +33,7 @@ class FakeRecorder:
     def record_host(self, session: HostSession, sitemaps: list[DiscoveredUrl]) -> None:
         self._log.append("host")
 
-    def seal(self) -> Callable[[], None]:
+    def prepare_commit(self) -> Callable[[], None]:
         return lambda: self._log.append("durable")
 
 
@@ -57,29 +57,29 @@ class FakeCollections:
     def reload_takedowns(self) -> None: ...
 
 
-class FakeLease:
+class FakeRegistration:
     worker = 7
     held = True
 
-    def holds_lease(self) -> bool:
+    def is_valid(self) -> bool:
         return self.held
 
 
 class CommitterHarness:
     def __init__(self) -> None:
         self.log: list[str] = []
-        self.released: list[HostSession] = []
+        self.ended: list[HostSession] = []
         self.reported: list[HostReport] = []
-        self.lease, self.frontier, self.stats = FakeLease(), FakeFrontier(self.log), WorkerStats()
+        self.registration, self.frontier, self.stats = FakeRegistration(), FakeFrontier(self.log), WorkerStats()
         self.committer = Committer(
             "w1",
             cast("Frontier", self.frontier),
-            self.lease,
+            self.registration,
             cast("WorkerCollections", FakeCollections()),
             cast("VisitRecorder", FakeRecorder(self.log)),
             LinkCache(),
             self.stats,
-            self.released.append,
+            self.ended.append,
             self.reported.append,
         )
         self.session = a_session(Surroundings(), a_collection(), pages(3))
@@ -107,7 +107,7 @@ async def test_a_visit_is_recorded_then_durable_then_its_links_are_delivered_the
     assert report.keep
     assert harness.session.visits.unreported == 0
     assert harness.reported == [report]
-    assert not harness.released
+    assert not harness.ended
     harness.finish_a_visit()
     await harness.committer.commit()
     assert harness.log[4:] == ["record", "durable", "finish"], "the link was delivered before"
@@ -115,7 +115,7 @@ async def test_a_visit_is_recorded_then_durable_then_its_links_are_delivered_the
 
 async def test_nothing_is_recorded_or_committed_without_the_lease(harness):
     harness.finish_a_visit()
-    harness.lease.held = False
+    harness.registration.held = False
     harness.finish_a_visit()
     assert (harness.log, harness.stats.visits) == (["record"], 1)
     with pytest.raises(LeaseLost):
@@ -126,26 +126,26 @@ async def test_nothing_is_recorded_or_committed_without_the_lease(harness):
 async def test_a_lease_that_is_lost_while_the_disk_writes_delivers_nothing(harness):
     harness.finish_a_visit()
     answers = iter([True, False])
-    harness.lease.holds_lease = lambda: next(answers)
+    harness.registration.is_valid = lambda: next(answers)
     with pytest.raises(LeaseLost):
         await harness.committer.commit()
     assert harness.log == ["record", "durable"]
 
 
-async def test_a_host_that_the_frontier_takes_back_is_released_and_reported_no_more(harness):
+async def test_a_host_that_the_frontier_takes_back_ends_its_lease_and_is_reported_no_more(harness):
     harness.finish_a_visit()
     harness.frontier.held = False
     await harness.committer.commit()
-    assert harness.released == [harness.session]
-    assert harness.session.left
-    harness.committer.release_host(harness.session)
+    assert harness.ended == [harness.session]
+    assert harness.session.is_stopped
+    harness.committer.return_host(harness.session)
     harness.finish_a_visit()
     await harness.committer.commit()
     assert len(harness.frontier.reports) == 1
 
 
-async def test_a_session_that_leaves_hands_its_host_back(harness):
-    harness.committer.release_host(harness.session)
+async def test_a_session_that_is_over_returns_its_host(harness):
+    harness.committer.return_host(harness.session)
     await harness.committer.commit()
     (report,) = harness.frontier.reports
     assert (report.keep, report.reports) == (False, [])
@@ -185,8 +185,10 @@ async def test_a_visit_after_a_quiet_moment_is_committed_at_once(harness, monkey
 
 def test_reports_are_split_into_messages_by_their_size():
     session = a_session(Surroundings(), a_collection(), pages(1))
-    robots = CachedRobots(200, b"digest", 1e12, b"x" * (5 << 20))
-    reports = [(session, HostReport(number, 1, [], 0.0, 0.0, 0.0, keep=True, robots=robots)) for number in range(5)]
+    robots = RobotsCopy(200, b"digest", 1e12, b"x" * (5 << 20))
+    reports = [
+        (session, HostReport(number, 1, [], 0.0, 0.0, 0.0, keep=True, robots_copy=robots)) for number in range(5)
+    ]
     assert [len(part) for part in split_into_messages(reports)] == [2, 2, 1]
     assert COMMIT_VISITS_MAX < 8_000, "so many visits fit in one message"
 

@@ -127,19 +127,19 @@ async def test_no_request_leaves_when_there_is_news_that_the_walk_has_not_heard_
 async def test_what_rests_makes_no_further_request_and_what_it_had_in_hand_goes_back():
     around = Surroundings()
     session = a_session(around, a_collection(), pages(5))
-    around.meanwhile.append(session.leave)
+    around.meanwhile.append(session.stop)
     await session.run()
     assert [url for url, _, _ in around.asked] == pages(1)
     assert len(around.committer.done) == 1
     assert around.committer.gone == [session]
 
 
-async def test_a_walk_that_waits_for_its_delay_is_woken_to_leave():
+async def test_a_walk_that_waits_for_its_delay_is_woken_to_stop():
     around = Surroundings(clock=Clock.real())
     session = a_session(around, a_collection(), pages(1), next_at=around.clock.now() + 9.0)
     task = asyncio.create_task(session.run())
-    await wait_until(lambda: session.requests.is_waiting)
-    session.leave()
+    await wait_until(lambda: session.polite_fetcher.is_waiting)
+    session.stop()
     async with asyncio.timeout(60):
         await task
     assert not around.asked
@@ -151,7 +151,7 @@ async def test_what_changes_while_a_connection_is_made_counts_before_the_first_b
     around = Surroundings()
     session = a_session(around, a_collection(), pages(2))
     excluding = a_collection(scope={"hosts": ["*.br"], "exclude": ["*/0"]})
-    around.fetcher.on_request.append(lambda request: session.leave() if what == "paused" else adopt(session, excluding))
+    around.fetcher.on_request.append(lambda request: session.stop() if what == "paused" else adopt(session, excluding))
     await session.run()
     assert not around.asked
     assert around.committer.gone == [session]
@@ -176,7 +176,7 @@ async def test_a_walk_ends_when_what_it_found_out_on_arrival_may_not_hold_any_mo
 def test_a_failing_host_rests_as_long_as_before_whatever_is_edited():
     around = Surroundings()
     session = a_session(around, a_collection(), pages(1))
-    session.requests.back_off(0.0, "no answer")
+    session.polite_fetcher.back_off(0.0, "no answer")
     rests_until = session.pacing.next_at
     adopt(session, a_collection(politeness={"delay": 0}))
     assert session.pacing.next_at == rests_until > BEGAN + 59
@@ -242,7 +242,7 @@ async def test_a_session_that_is_cancelled_ends_its_request_before_it_returns_th
             events.append("request ended")
 
     monkeypatch.setattr(around.fetcher, "fetch", fetch)
-    monkeypatch.setattr(around.committer, "release_host", lambda session: events.append("host returned"))
+    monkeypatch.setattr(around.committer, "return_host", lambda session: events.append("host returned"))
     session = a_session(around, a_collection(politeness={"delay": 0}), pages(4))
     task = asyncio.create_task(session.run())
     await asked.wait()
@@ -272,7 +272,7 @@ async def test_no_request_is_sent_while_a_visit_waits_too_long_for_its_report(mo
     if goes_on:
         session.continue_with(made, NextVisits(True, []))
     else:
-        session.leave()
+        session.stop()
     await running
     assert len(around.asked) == (12 if goes_on else made)
     assert session.visits.unreported == (0 if goes_on else made)

@@ -9,7 +9,7 @@ from tarrafa.crawl.scope.admission import Admission
 from tarrafa.crawl.worker.committer import LinkCache
 from tarrafa.crawl.worker.fetcher import build_request, decode_response, format_request
 from tarrafa.crawl.worker.outcome import FinishedVisit, conclude
-from tarrafa.crawl.worker.sandboxed_parser import run_parse_job
+from tarrafa.crawl.worker.parser_with_sandbox import run_parse_job
 from tarrafa.fetch.http_client import HttpClient
 from tarrafa.fetch.http_message import FetchResponse, ResponseHead
 from tarrafa.frontier.messages import DiscoveredUrl
@@ -388,7 +388,7 @@ def test_the_memory_of_what_was_delivered_tells_its_hit_rate():
     for _ in range(3):
         assert delivered.filter_new(1, offers) == []
     assert (delivered.urls_seen, delivered.urls_delivered) == (40, 10)
-    assert str(delivered.hit_rate_text()) == "75.0% of 40 links were delivered before (cache: 10 URLs)"
+    assert str(delivered.hit_rate_text()) == "links delivered before: 75.0% of 40 (URLs in the cache: 10)"
 
 
 @pytest.mark.parametrize(

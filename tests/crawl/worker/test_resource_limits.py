@@ -85,7 +85,7 @@ def test_a_slow_machine_visits_half_of_the_hosts_and_more_again_later(now):
     control.note_overload()
     control.note_overload()
     assert control.hosts_at_once() == 50, "not twice within a moment"
-    assert "too busy: visiting 50 hosts" in str(notices.text())
+    assert "too busy; hosts visited at once: 50" in str(notices.text())
     now[0] += STARVED_PAUSE_S + 1
     control.note_overload()
     assert control.hosts_at_once() == 25

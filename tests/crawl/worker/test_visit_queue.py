@@ -5,13 +5,19 @@ from collections import deque
 import pytest
 
 from tarrafa.crawl.worker import host_session
-from tarrafa.crawl.worker.host_session import AHEAD_MAX, VisitQueue
+from tarrafa.crawl.worker.host_session import VISITS_IN_HAND_MAX, VisitQueue
 from tarrafa.frontier.messages import VISITS_PER_LEASE
 
 
 @pytest.mark.parametrize(
     ("made", "seconds", "wanted"),
-    [(0, 0.2, VISITS_PER_LEASE), (1, 1.0, VISITS_PER_LEASE), (8, 0.125, 64), (100, 0.2, AHEAD_MAX), (4, 0.25, 16)],
+    [
+        (0, 0.2, VISITS_PER_LEASE),
+        (1, 1.0, VISITS_PER_LEASE),
+        (8, 0.125, 64),
+        (100, 0.2, VISITS_IN_HAND_MAX),
+        (4, 0.25, 16),
+    ],
 )
 def test_the_pace_of_the_host_decides_how_many_visits_are_asked_for(monkeypatch, made, seconds, wanted):
     now = [100.0]

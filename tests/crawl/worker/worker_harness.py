@@ -8,8 +8,8 @@ from pathlib import Path
 from tarrafa import config
 from tarrafa.clock import Clock
 from tarrafa.crawl.scope.admission import Admission
-from tarrafa.crawl.worker.lease_fence import register
 from tarrafa.crawl.worker.worker import StopSignal, Worker
+from tarrafa.crawl.worker.worker_fence import register
 from tarrafa.frontier.address import UnixSocket
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.clock_sync import sync_clock

@@ -141,7 +141,7 @@ class Client:
             report = done(lease, visits, outcome_of(visit.url), delay_s=0.0, keep=keep)
             (answer,) = await self.frontier.finish(worker, [report])
             visits = list(answer.visits)
-            if keep and not answer.held:
+            if keep and not answer.is_leased:
                 self.log.holders.pop(lease.host)
 
 

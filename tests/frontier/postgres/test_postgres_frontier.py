@@ -125,7 +125,7 @@ async def test_visits_reported_while_their_server_is_away_are_delivered_and_not_
         second.stop()
         try:
             answers = await frontier.finish(worker, [done(one, one.visits, keep=False) for one in left])
-            assert not any(answer.held for answer in answers)
+            assert not any(answer.is_leased for answer in answers)
             (answer,) = await frontier.finish(worker, [done(kept, kept.visits[:1])])
             assert answer == NextVisits(True, []), "it goes on with the visit that it has"
         finally:
@@ -135,7 +135,7 @@ async def test_visits_reported_while_their_server_is_away_are_delivered_and_not_
         assert await frontier.lease(worker, 100) == [], "nothing is left of them"
         assert (await numbers(frontier)).fetched == 2 * len(left)
         (answer,) = await frontier.finish(worker, [done(kept, kept.visits[1:])])
-        assert not answer.held, "it has none left"
+        assert not answer.is_leased, "it has none left"
         status = await numbers(frontier)
         assert (status.fetched, status.pending) == (2 * len(there), 0)
         assert status.handed_out == 2 * (len(HOSTS) - len(there))
@@ -464,7 +464,7 @@ async def test_a_database_that_restarts_is_waited_for(dsns, tmp_path, second):
         await asyncio.to_thread(second.stop, "immediate")
         finishing = asyncio.create_task(frontier.finish(worker, [done(lease, lease.visits)]))
         await asyncio.to_thread(second.start)
-        assert [answer.held for answer in await finishing] == [False]
+        assert [answer.is_leased for answer in await finishing] == [False]
         assert (await numbers(frontier)).fetched == 1
         assert len(await frontier.lease(worker, 100)) == 30
         await frontier.close()
@@ -513,7 +513,7 @@ def hammer(dsns: list[str], folder: Path, number: int, urls: int) -> None:
                 for lease in leases
             ]  # fmt: skip
             answers = await frontier.finish(worker, reports)
-            kept = [lease for lease, answer in zip(leases, answers, strict=True) if answer.held]
+            kept = [lease for lease, answer in zip(leases, answers, strict=True) if answer.is_leased]
             await frontier.finish(worker, [done(lease, [], next_at=now, delay_s=0.0, keep=False) for lease in kept])
         await frontier.leave(worker)
         await frontier.close()

@@ -236,7 +236,7 @@ class RandomLife:
         )
         with self.transaction() as store:
             (answer,) = store.hosts.finish(worker, [report])
-        if answer.held:
+        if answer.is_leased:
             self.workers[worker][host] = (collection, visits[made:] + list(answer.visits))
         else:
             del self.workers[worker][host]

@@ -174,7 +174,7 @@ def test_a_process_serves_the_same_world_and_tells_what_it_did(tmp_path):
         stats = process.stop()
     assert (stats.requests, stats.statuses) == (1, {200: 1})
     assert stats.cpu_s > 0
-    assert "served 1 requests" in stats.sentence()
+    assert "requests served: 1," in stats.sentence()
     with WebInThread(World(hosts=16, pages=200), clock=Clock(1.8e9, 0.0, 1e-9)) as web:
         here = web.get(WORLD.root(1))
     assert (here.body, here.headers) == (body, headers)

@@ -41,10 +41,10 @@ BOUNDS = {
     "workers": message("bound by what the workers can do ({workers})"),
 }
 ASSUMPTIONS = {
-    "met": message("known hosts: {met}, with {met_pages} pages"),
-    "unmet": message("unknown hosts: {unmet}; each may have {low}, probably {likely}, perhaps {high} pages"),
+    "met": message("known hosts: {met}; pages there: {met_pages}"),
+    "unmet": message("unknown hosts: {unmet}; pages of each: {low}, probably {likely}, perhaps {high}"),
     "unmet breadth": message(
-        "unknown hosts: {unmet}; of each site {low}, probably {likely}, perhaps {high} pages are visited"
+        "unknown hosts: {unmet}; pages visited of each site: {low}, probably {likely}, perhaps {high}"
     ),
     "unfinished": message(
         "some of the hosts are not crawled to their end: what waits there is as often a page as what was visited"

@@ -7,11 +7,13 @@ import asyncio
 import contextlib
 import time
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import msgspec
 
 from tarrafa.clock import Clock
+from tarrafa.config import Collection
 from tarrafa.coordinator import states
 from tarrafa.coordinator.collection_runs import CollectionRuns, LatestOverview
 from tarrafa.coordinator.definitions import draft
@@ -117,6 +119,12 @@ class RecentVisits:
         self._kept.pop(name, None)
 
 
+def request_s_max(collections: Iterable[CollectionStatus], definitions: Iterable[Collection]) -> float:
+    """How long a request under way can take: by the limits of collections that run or have visits handed out."""
+    active = {one.name for one in collections if one.state == "running" or one.handed_out}
+    return max((float(one.fetch.time_max) for one in definitions if one.name in active), default=0.0)
+
+
 def _put(kept: deque[VisitSample], seen: VisitSample) -> None:
     for older in [one for one in kept if one.url == seen.url]:
         kept.remove(older)
@@ -202,7 +210,7 @@ class Monitor:
 
     def snapshot(self) -> SystemSnapshot:
         overview, now = self.overview.current or FrontierOverview([], []), time.time()
-        fetch_s_max = max((float(one.fetch.time_max) for one in self._definitions.all()), default=0.0)
+        fetch_s_max = request_s_max(overview.collections, self._definitions.all())
         nodes = [node_snapshot(node, now) for node in self._nodes.states(now, overview.nodes, fetch_s_max)]
         standstill = standstill_reason(nodes, overview.nodes)
         collections = [self._collection_snapshot(status, standstill) for status in overview.collections]

@@ -10,7 +10,7 @@ import msgspec
 from tarrafa.coordinator.node.messages import NodeState, ProcessState
 from tarrafa.coordinator.store import CollectionRun, CollectionSample
 from tarrafa.errors import NotFound
-from tarrafa.frontier.messages import CollectionStatus, WorkerLeaseStatus
+from tarrafa.frontier.messages import CollectionStatus, RegisteredWorker
 from tarrafa.i18n import Message, joined, message
 from tarrafa.index.kept_pages import KeptPages
 
@@ -154,7 +154,7 @@ def process_totals(processes: Iterable[ProcessState]) -> ProcessTotals:
     )
 
 
-def standstill_reason(nodes: list[NodeSnapshot], workers: list[WorkerLeaseStatus]) -> Message | None:
+def standstill_reason(nodes: list[NodeSnapshot], workers: list[RegisteredWorker]) -> Message | None:
     """Why nothing is visited: all nodes with workers are paused. Workers without a node may be working."""
     alive = [one for one in nodes if not one.node.is_silent]
     crawling = [one for one in alive if any(process.role == "worker" for process in one.node.beat.processes)]

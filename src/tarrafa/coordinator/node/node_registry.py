@@ -26,7 +26,7 @@ from tarrafa.coordinator.node.messages import (
     shift_times,
 )
 from tarrafa.errors import ConfigError, NameTaken, NotFound
-from tarrafa.frontier.messages import WorkerLeaseStatus
+from tarrafa.frontier.messages import RegisteredWorker
 from tarrafa.i18n import message
 
 LINES_MAX = 200  # of the log of a node
@@ -187,7 +187,7 @@ class NodeRegistry:
             raise NotFound(message("{name}: there is no node of that name", name=name[:80]))
         return known
 
-    def record_held_hosts(self, now: float, workers: Iterable[WorkerLeaseStatus]) -> None:
+    def record_held_hosts(self, now: float, workers: Iterable[RegisteredWorker]) -> None:
         """Record the hosts of each node, about once a second: so it is known what a node held when it fell silent."""
         holders = list(workers)
         for known in self._known.values():
@@ -195,9 +195,7 @@ class NodeRegistry:
             if holding[0] or now - known.heard <= NODE_SILENT_AFTER_S:  # else its lease has expired
                 known.held = holding
 
-    def states(
-        self, now: float, workers: Iterable[WorkerLeaseStatus] = (), fetch_s_max: float = 0.0
-    ) -> list[NodeState]:
+    def states(self, now: float, workers: Iterable[RegisteredWorker] = (), fetch_s_max: float = 0.0) -> list[NodeState]:
         """All nodes, the coordinator's own first. `workers` (of the frontier's overview) hold the hosts: after the
         lease of a silent node its hosts wait for `fetch_s_max`; then other workers take them."""
         self.record_held_hosts(now, workers)
@@ -212,7 +210,7 @@ class NodeRegistry:
         return sorted(found, key=lambda state: (not state.own, state.name))
 
 
-def held_hosts(workers: Iterable[WorkerLeaseStatus], named: str, now: float) -> tuple[int, float]:
+def held_hosts(workers: Iterable[RegisteredWorker], named: str, now: float) -> tuple[int, float]:
     """The number of hosts of the workers named `named` + a number; and until when their leases last."""
     theirs = [one for one in workers if named and one.name.startswith(named) and one.name[len(named) :].isdecimal()]
     hosts = sum(one.hosts for one in theirs)

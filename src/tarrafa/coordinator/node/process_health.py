@@ -161,7 +161,7 @@ class NodeHealth:
 def _state_name(child: ChildProcessState, silent_s: float | None, now: float) -> str:
     if not child.runs:
         return "dead" if child.died_at else "starting"
-    if child.leaves:
+    if child.is_stopping:
         return "leaving"
     if silent_s is None:
         return "starting" if now - child.started_at < STARTING_S else "silent"

@@ -345,7 +345,9 @@ def _turn(host: HostFacts | None, known: UrlFacts, now: float) -> Message:
         turn = message("as soon as a worker is free")
     else:
         why = message("its host's delay")
-        if host.failures:
+        if host.ended_at > now:
+            why = message("a request of a worker that fell silent may take until then")
+        elif host.failures:
             why = messages(
                 "its host failed {count} time in a row", "its host failed {count} times in a row", host.failures
             )
@@ -361,13 +363,18 @@ def _turn(host: HostFacts | None, known: UrlFacts, now: float) -> Message:
 
 
 def _host(host: HostFacts, now: float, _: Translator) -> HostExplanation:
-    """`ended_at` is the latest time at which a request may end: in the future, if a worker fell silent."""
     free = _("now") if host.next_at <= now else format_time(host.next_at)
-    since, until = (host.ended_at, None) if host.ended_at <= now else (None, host.ended_at)
+    since, until = last_request(host, now)
     return HostExplanation(
         host.key, host.site, host.delay_s, format_time(since), free, host.failures, host.worker or "",
         host.waiting, host.visited, _.render(host.trouble), host.met_by, format_time(until),
     )  # fmt: skip
+
+
+def last_request(host: HostFacts, now: float) -> tuple[float | None, float | None]:
+    """Since when there was no request, or, if a worker fell silent, until when its last one may take. Both are None if
+    the host was never visited."""
+    return (None, host.ended_at) if host.ended_at > now else (host.ended_at or None, None)
 
 
 def _seen(visit: PastVisit, _: Translator) -> ExplainedVisit:

@@ -18,7 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tarrafa import config
-from tarrafa.crawl.explain.explain import status_meaning
+from tarrafa.crawl.explain.explain import last_request, status_meaning
 from tarrafa.crawl.explain.freshness import ChangeEstimate, estimate_changes
 from tarrafa.crawl.explain.frontier_lookup import FrontierLookup, open_frontier_lookup
 from tarrafa.crawl.explain.graph_lookup import newest_record
@@ -100,7 +100,7 @@ class HostDetails(msgspec.Struct, frozen=True):
 
     host: str
     delay_s: float
-    answered_at: float | None
+    answered_at: float | None  # None: never visited, or a request may be under way
     next_at: float
     failures: int
     trouble: Message | str
@@ -110,6 +110,7 @@ class HostDetails(msgspec.Struct, frozen=True):
     robots_status: int | None  # None: never fetched
     robots_expires_at: float | None
     robots: str
+    under_way_until: float | None = None  # a worker fell silent: its last request may take until then
 
 
 class UrlStatusCount(msgspec.Struct, frozen=True):
@@ -293,6 +294,7 @@ def _visited(visit: PastVisit) -> PageVisit:
 async def describe_site(
     data: DataDirectory,
     name: str,
+    now: float,
     collection: str | None = None,
     paging: SitePaging | None = None,
     address: Address | None = None,
@@ -313,7 +315,7 @@ async def describe_site(
             )
         )
     hosts = [found.name] if found.kind == "host" else [host.host for host in found.hosts[:HOSTS_LOOKED_UP]]
-    states, frontier_error = await _states(data, hosts, address)
+    states, frontier_error = await _states(data, hosts, now, address)
     statuses = [
         UrlStatusCount(int(status), status_meaning(int(status)), urls) for status, urls in found.statuses.items()
     ]
@@ -369,21 +371,22 @@ def _host_name(name: str) -> str:
 
 
 async def _states(
-    data: DataDirectory, hosts: list[str], address: Address | None
+    data: DataDirectory, hosts: list[str], now: float, address: Address | None
 ) -> tuple[list[HostDetails], Message | str]:
     try:
         async with open_frontier_lookup(data, address) as lookup:
             facts = [(await lookup.facts(f"{host}/")).host for host in hosts]
-            return [_state(host) for host in facts if host is not None], lookup.notice
+            return [_state(host, now) for host in facts if host is not None], lookup.notice
     except (DataError, FrontierError) as error:
         return [], error.message
 
 
-def _state(host: HostFacts) -> HostDetails:
+def _state(host: HostFacts, now: float) -> HostDetails:
+    answered_at, under_way_until = last_request(host, now)
     return HostDetails(
-        host.key, host.delay_s, host.ended_at or None, host.next_at, host.failures, host.trouble, host.worker or "",
+        host.key, host.delay_s, answered_at, host.next_at, host.failures, host.trouble, host.worker or "",
         host.waiting, host.visited, host.robots_status, host.robots_expires,
-        host.robots.decode("utf-8", "replace")[:ROBOTS_CHARS_SHOWN],
+        host.robots.decode("utf-8", "replace")[:ROBOTS_CHARS_SHOWN], under_way_until,
     )  # fmt: skip
 
 

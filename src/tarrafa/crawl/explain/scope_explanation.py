@@ -114,7 +114,7 @@ class ScopeExplainer:
         return None
 
     def _check_url_shape(self, url: str) -> ScopeDecision | None:
-        refusal = self._admission.refusal_status(url)
+        refusal = self._admission.url_refusal_status(url)
         if refusal == Status.TYPE_NOT_WANTED:
             types = ", ".join(mime_types_of(url))
             reason = message("its extension says {types}, which [scope] types does not name", types=types)

@@ -32,10 +32,10 @@ from tarrafa.crawl.relay.remote_fetch import (
 from tarrafa.crawl.worker.collection_state import WorkerCollections
 from tarrafa.crawl.worker.committer import Committer, LinkCache, VisitRecorder
 from tarrafa.crawl.worker.host_session import SessionTable
+from tarrafa.crawl.worker.parser_with_sandbox import ParserWithSandbox
 from tarrafa.crawl.worker.politeness import HostResolver
 from tarrafa.crawl.worker.resource_limits import OverloadControl
 from tarrafa.crawl.worker.robots_fetch import RobotsCache
-from tarrafa.crawl.worker.sandboxed_parser import SandboxedParser
 from tarrafa.crawl.worker.stats import WorkerNotices, WorkerStats
 from tarrafa.errors import DataError, FrontierError
 from tarrafa.frontier.address import OpenFrontier
@@ -59,8 +59,8 @@ MARGIN = 1 / 6  # of a lease: no request is sent in its last sixth
 RENEWAL = 1 / 6  # of a lease: the shortest time between two renewals
 
 
-class RelayLease:
-    """Lease of one external crawler: its worker number, and until when its leases hold."""
+class RelayRegistration:
+    """Registration of one external crawler: its worker number, and until when its leases hold."""
 
     def __init__(self, frontier: Frontier, notices: WorkerNotices) -> None:
         self._frontier, self._notices = frontier, notices
@@ -94,7 +94,7 @@ class RelayLease:
         """How long a request may still be sent."""
         return max(0.0, self._asked_at + self._lease_s * (1 - MARGIN) - boottime())
 
-    def holds_lease(self) -> bool:
+    def is_valid(self) -> bool:
         """Whether the crawler has called within the time of a lease."""
         return boottime() < self._asked_at + self._lease_s
 
@@ -105,7 +105,7 @@ class Relay:
     def __init__(self, data: DataDirectory, name: str, frontier: OpenFrontier, agreed: ClockAgreement) -> None:
         clock, link_cache = agreed.clock, LinkCache(CACHED_URLS_MAX)
         notices = WorkerNotices(agreed.notice(), link_cache.hit_rate_text)
-        self._name, self._frontier, self._lease = name, frontier, RelayLease(frontier, notices)
+        self._name, self._frontier, self._registration = name, frontier, RelayRegistration(frontier, notices)
         self._collections = WorkerCollections(data, clock, frontier)
         self._sessions = SessionTable(self._collections)
         self._board = FetchTaskBoard(self._sessions)
@@ -114,20 +114,20 @@ class Relay:
         recorder = VisitRecorder(WarcWriter(data.archive, name, clock.now()), clock, self._collections)
         shared = (self._collections, recorder, link_cache, WorkerStats())
         self._committer = Committer(
-            name, frontier, self._lease, *shared, self._sessions.remove, self._board.settle_reported
+            name, frontier, self._registration, *shared, self._sessions.remove, self._board.settle_reported
         )
-        parser = SandboxedParser()
-        resolver = HostResolver(lambda host, address: frontier.claim_address(self._lease.worker, host, address))
+        parser = ParserWithSandbox()
+        resolver = HostResolver(lambda host, address: frontier.claim_address(self._registration.worker, host, address))
         self._new_session = partial(
             new_remote_session,
             name,
             clock,
-            self._lease,
+            self._registration,
             self._board,
             self._committer,
             parser,
             resolver=resolver,
-            robots=RobotsCache(frontier, self._lease),
+            robots_cache=RobotsCache(frontier, self._registration),
             overload=self._overload,
             is_current=self._collections.is_current,
         )
@@ -144,14 +144,14 @@ class Relay:
 
     async def join(self) -> int:
         """Register as a new worker; returns its number."""
-        worker = await self._lease.join(self._name)
+        worker = await self._registration.join(self._name)
         await self._begin()
-        await self._lease.confirm()
+        await self._registration.confirm()
         return worker
 
     async def resume(self, worker: int, given: Collection[VisitKey]) -> None:
         """Continue as an existing worker. `given` are the visits that the crawler received: they come first."""
-        await self._lease.resume(worker)
+        await self._registration.resume(worker)
         await self._begin()
         for lease in await self._frontier.held_leases(worker):
             visits = sorted(lease.visits, key=lambda visit: (visit.id, visit.number) not in given)
@@ -169,7 +169,7 @@ class Relay:
             self._board.fail(error)
 
     async def _watch_collection_states(self) -> None:
-        """Poll the states: a relay has no lease fence thread. The crawler's own calls report an unreachable
+        """Poll the states: a relay has no worker fence. The crawler's own calls report an unreachable
         frontier."""
         while True:
             with contextlib.suppress(FrontierError):
@@ -179,15 +179,15 @@ class Relay:
 
     async def renew(self) -> float:
         """Renew the leases, unless they were renewed a moment ago; returns how long a request may still be sent."""
-        await self._lease.renew()
-        return self._lease.send_time_left_s()
+        await self._registration.renew()
+        return self._registration.send_time_left_s()
 
     def send_time_left_s(self) -> float:
-        return self._lease.send_time_left_s()
+        return self._registration.send_time_left_s()
 
-    def is_lease_expired(self) -> bool:
+    def is_registration_expired(self) -> bool:
         """Whether the crawler has not called for longer than a lease."""
-        return not self._lease.holds_lease()
+        return not self._registration.is_valid()
 
     @property
     def failure(self) -> BaseException | None:
@@ -195,11 +195,11 @@ class Relay:
         return self._board.failure
 
     async def leave(self) -> None:
-        """Return all hosts to the frontier."""
-        await self._frontier.leave(self._lease.worker)
+        """End the registration; the frontier takes all hosts back."""
+        await self._frontier.leave(self._registration.worker)
 
     async def abandon(self) -> None:
-        """Close this relay. The frontier holds its hosts for the crawler until the lease ends."""
+        """Close this relay. The frontier holds its hosts for the crawler until its leases end."""
         await self._sessions.abandon()
         self._committer.close()
         if self._background:
@@ -223,7 +223,7 @@ class Relay:
             self._hosts_wanted = min(hosts, HOSTS_MAX)
             room = self._overload.room()
             if room > 0 and not self._overload.is_pausing():
-                for lease in await self._frontier.lease(self._lease.worker, room):
+                for lease in await self._frontier.lease(self._registration.worker, room):
                     if not self._collections.has_config_of(lease):
                         await self._sessions.refresh_configurations()
                     self._start_session(lease)

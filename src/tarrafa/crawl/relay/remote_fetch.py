@@ -20,9 +20,9 @@ from tarrafa.crawl.relay.crawler_result import CrawlerResult, to_page, to_respon
 from tarrafa.crawl.worker.collection_state import CollectionInForce
 from tarrafa.crawl.worker.committer import Committer
 from tarrafa.crawl.worker.host_session import HostSession, SessionTable
-from tarrafa.crawl.worker.lease_fence import LeaseHolder
 from tarrafa.crawl.worker.outcome import FinishedVisit
-from tarrafa.crawl.worker.sandboxed_parser import DecodedBody, ParseJobResult, SandboxedParser
+from tarrafa.crawl.worker.parser_with_sandbox import DecodedBody, ParseJobResult, ParserWithSandbox
+from tarrafa.crawl.worker.worker_fence import Registration
 from tarrafa.errors import FrontierError, LeaseLost, TarrafaError
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse
 from tarrafa.frontier.messages import DiscoveredUrl, HostReport, Lease
@@ -78,12 +78,12 @@ class FetchTask:
 
     def wait_s(self) -> float:
         """How long the crawler has to wait; 0 or less: not at all."""
-        clock = self.session.requests.clock
+        clock = self.session.polite_fetcher.clock
         return (self.not_before - clock.now()) / clock.scale
 
     def restart_delay(self) -> None:
         """Start the host's delay again: the crawler may have made the request a moment ago."""
-        self.not_before = max(self.not_before, self.session.requests.clock.now() + self.session.pacing.delay_s)
+        self.not_before = max(self.not_before, self.session.polite_fetcher.clock.now() + self.session.pacing.delay_s)
 
     async def wait_for_result(self) -> CrawlerResult | None:
         """The result; None: it did not arrive in time."""
@@ -166,18 +166,18 @@ class FetchTaskBoard:
     def settle_reported(self, report: HostReport) -> None:
         """Settle the visits of a report that the frontier has accepted."""
         key = self._robots_keys.get(report.host)
-        if report.robots is not None and key is not None:
-            self.settle(key, SettledVisit(report.host, Outcome(report.robots.status, report.ended_at)))
+        if report.robots_copy is not None and key is not None:
+            self.settle(key, SettledVisit(report.host, Outcome(report.robots_copy.status, report.ended_at)))
         for one in report.reports:
             self.settle((one.id, one.number), SettledVisit(report.host, one.outcome))
-        if report.robots is not None or report.host not in self._sessions:
+        if report.robots_copy is not None or report.host not in self._sessions:
             self._robots_keys.pop(report.host, None)
         self.notify()
 
     def settle_unreported(self, task: FetchTask) -> SettledVisit:
         """Settle a task without a report: a robots.txt of another host is over; a visit without a result is not."""
         status = Status.NOT_SENT if task.result.cancelled() else task.result.result().status
-        outcome = Outcome(status, task.session.requests.clock.now())
+        outcome = Outcome(status, task.session.polite_fetcher.clock.now())
         settled = SettledVisit(task.host, outcome, finished=task.visit is None)
         self.settle(task.key, settled)
         return settled
@@ -236,7 +236,7 @@ class RemoteParser:
 
     parses_later = False  # the crawler's next result would take its place
 
-    def __init__(self, fetcher: RemoteFetcher, parser: SandboxedParser) -> None:
+    def __init__(self, fetcher: RemoteFetcher, parser: ParserWithSandbox) -> None:
         self._fetcher, self._parser = fetcher, parser
 
     async def decode_and_parse(
@@ -255,8 +255,8 @@ class RelayCommitter:
     """Committer of one host session: records the name of the external crawler, and commits at once, because a call
     waits."""
 
-    def __init__(self, name: str, fetcher: RemoteFetcher, committer: Committer, lease: LeaseHolder) -> None:
-        self._name, self._fetcher, self._committer, self._lease = name, fetcher, committer, lease
+    def __init__(self, name: str, fetcher: RemoteFetcher, committer: Committer, registration: Registration) -> None:
+        self._name, self._fetcher, self._committer, self._registration = name, fetcher, committer, registration
         self.archive_robots, self.request_commit = committer.archive_robots, committer.request_commit
 
     def record_visit(self, session: HostSession, done: FinishedVisit) -> None:
@@ -266,7 +266,7 @@ class RelayCommitter:
             outcome = replace(outcome, length=result.length, payload="")
             record = replace(record, outcome=outcome, worker=self._name)
         self._committer.record_visit(session, FinishedVisit(done.visit, record, None, done.discovered, done.listing))
-        if not self._lease.holds_lease():
+        if not self._registration.is_valid():
             self._committer.fail(
                 LeaseLost(message("worker {name} has lost its leases: it was silent for too long", name=self._name))
             )
@@ -276,18 +276,18 @@ class RelayCommitter:
         self._committer.record_host(session, sitemaps)
         self.request_commit()
 
-    def release_host(self, session: HostSession) -> None:
-        self._committer.release_host(session)
+    def return_host(self, session: HostSession) -> None:
+        self._committer.return_host(session)
         self.request_commit()
 
 
 def new_remote_session(
     name: str,
     clock: Clock,
-    holder: LeaseHolder,
+    registration: Registration,
     board: FetchTaskBoard,
     committer: Committer,
-    parser: SandboxedParser,
+    parser: ParserWithSandbox,
     lease: Lease,
     in_force: CollectionInForce,
     **shared: Any,
@@ -301,6 +301,6 @@ def new_remote_session(
         clock=deferred,
         fetcher=fetcher,
         parser=RemoteParser(fetcher, parser),
-        committer=RelayCommitter(name, fetcher, committer, holder),
+        committer=RelayCommitter(name, fetcher, committer, registration),
         **shared,
     )

@@ -19,6 +19,7 @@ from tarrafa.model import DATA_SYNTAXES, HostId, Listing, Page, Status, UrlId, U
 from tarrafa.parse.mime_by_extension import mime_types_of
 from tarrafa.parse.rdf.prefixes import is_open_graph
 from tarrafa.parse.url import DEFAULT_PORTS, UrlIdentity, host_id, host_key, host_name, split, url_id
+from tarrafa.takedown import NO_TAKEDOWNS, TakedownSet
 
 HOSTS_CACHED_MAX = 100_000
 URLS_REMEMBERED_MAX = 20_000  # some 8 MB
@@ -40,8 +41,8 @@ class Admission:
     """Decides for one collection. Fast: each host is matched once, and the links of a site, which are on all of its
     pages, are remembered. A changed collection has a new `Admission`."""
 
-    def __init__(self, collection: Collection, is_taken_down: Callable[[str], bool] = lambda url: False) -> None:
-        self._collection, self.is_taken_down = collection, is_taken_down
+    def __init__(self, collection: Collection, takedowns: Callable[[], TakedownSet] = lambda: NO_TAKEDOWNS) -> None:
+        self._collection, self._takedowns = collection, takedowns
         self._identity = url_identity_of(collection)
         self._hosts: dict[str, tuple[HostId, str, bool]] = {}
         self._judged: dict[str, UrlJudgement] = {}
@@ -49,6 +50,9 @@ class Admission:
     @property
     def identity(self) -> UrlIdentity:
         return self._identity
+
+    def is_taken_down(self, url: str) -> bool:
+        return self._takedowns().covers(url)
 
     def wants_data_of(self, page: Page) -> bool:
         """Whether the page carries the structured data that the collection requires, if it requires any."""
@@ -74,14 +78,12 @@ class Admission:
     ) -> DiscoveredUrl | None:
         """A canonical URL as the frontier takes it; None: out of scope. `beyond`: the linking page may lead out of
         scope, if the collection looks there."""
-        judged = self._judged.get(url) or self._judge(url)
-        if not (judged.has_host or (beyond and self._collection.explores_outside_hosts)) or judged.is_excluded:
+        host, key, has_host, is_excluded, id_, refusal = self._judged.get(url) or self._judge(url)
+        if is_excluded or not (has_host or (beyond and self._collection.explores_outside_hosts)):
             return None
-        status = Status.TAKEN_DOWN if self.is_taken_down(url) else judged.refusal
-        role = UrlRole.PAGE
-        return DiscoveredUrl(
-            judged.host, judged.id, url, judged.host_key, depth, redirects, role, status, announced, parent
-        )
+        takedowns = self._takedowns()
+        status = Status.TAKEN_DOWN if takedowns and takedowns.covers(url) else refusal
+        return DiscoveredUrl(host, id_, url, key, depth, redirects, UrlRole.PAGE, status, announced, parent)
 
     def _judge(self, url: str) -> UrlJudgement:
         if len(self._judged) >= URLS_REMEMBERED_MAX:
@@ -105,7 +107,7 @@ class Admission:
         """Whether the URL is on none of the collection's hosts and is no root: then its language decides."""
         return not self._host(url)[2] and url not in self._collection.root_set
 
-    def refusal_status(self, url: str) -> int:
+    def url_refusal_status(self, url: str) -> int:
         """Why a URL in scope is not requested, by its shape, its extension or a takedown; 0 if it may be requested."""
         return Status.TAKEN_DOWN if self.is_taken_down(url) else self._shape_refusal(url)
 
@@ -164,9 +166,9 @@ class Admission:
                     yield discovered_url(url, visit.depth, UrlRole.FEED)
         for link in page.links:
             url = link.url
-            if not link.is_followed or url == instead:
+            if (link.rel and not link.is_followed) or url == instead:
                 continue
-            deeper = url.count("/") > segments and url.startswith(origin)
+            deeper = url.startswith(origin) and url.count("/") > segments
             offer = self.admit(url, depth, beyond=kept, parent=parent if deeper else b"")
             if offer is not None:
                 yield offer

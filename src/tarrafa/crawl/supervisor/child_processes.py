@@ -43,7 +43,7 @@ class ChildProcessState:
     restarts: int
     died_at: float
     cause: Message | str  # of its last exit
-    leaves: bool = False  # it is being stopped
+    is_stopping: bool = False
 
 
 @dataclass(slots=True)
@@ -83,7 +83,7 @@ class ChildProcess:
             restarts=max(0, self.launches - 1),
             died_at=self.died_at,
             cause=self.cause,
-            leaves=self.dismissed,
+            is_stopping=self.dismissed,
         )
 
     def note_exit(self, code: int) -> None:

@@ -84,13 +84,13 @@ class LocalFrontierLink:
         self._child = ChildProcess.for_module(data, "frontier", "tarrafa.frontier.rpc.frontier_server")
         self.children = [self._child]
         self._command = list(self._child.arguments)
-        self._body: OpenFrontier | None = None
+        self._frontier: OpenFrontier | None = None
         self._up, self._ending = asyncio.Event(), False
         self._watcher: asyncio.Task[None] | None = None
 
     @property
     def frontier(self) -> OpenFrontier:
-        return _require_open(self._body)
+        return _require_open(self._frontier)
 
     async def open(self) -> None:
         await self._start()
@@ -116,9 +116,9 @@ class LocalFrontierLink:
             return
         if server is not None:  # after a restart it listens on the same port
             self.address_for_others = replace(server, port=int(words[1]))
-        if self._body is not None:
-            await self._body.close()
-        self._body = await connect(self.address, self._clock)
+        if self._frontier is not None:
+            await self._frontier.close()
+        self._frontier = await connect(self.address, self._clock)
         self._up.set()
 
     async def _start_again(self, code: int) -> None:
@@ -176,8 +176,8 @@ class LocalFrontierLink:
 
     async def close(self) -> None:
         self._ending = True
-        if self._body is not None:
-            await self._body.close()
+        if self._frontier is not None:
+            await self._frontier.close()
         await terminate([self._child])
         if self._watcher is not None:
             self._watcher.cancel()
@@ -195,13 +195,13 @@ class RemoteFrontierLink:
         self.failure: TarrafaError | None = None
         self.trouble: Message | str = ""
         self._clock, self._print_line = clock, print_line
-        self._body: OpenFrontier | None = None
+        self._frontier: OpenFrontier | None = None
         self._reconnecting = asyncio.Lock()
         self._planners: asyncio.Task[None] | None = None
 
     @property
     def frontier(self) -> OpenFrontier:
-        return _require_open(self._body)
+        return _require_open(self._frontier)
 
     async def open(self) -> None:
         await self.wait_until_reachable()
@@ -222,28 +222,28 @@ class RemoteFrontierLink:
             self.trouble = ""
 
     async def _check_or_reconnect(self) -> None:
-        if self._body is not None:
+        if self._frontier is not None:
             with contextlib.suppress(Unreachable):
-                await self._body.time()
+                await self._frontier.time()
                 return
             await self.close()
-        body = await connect(self.address, self._clock)
-        await body.time()
-        self._body = body
+        opened = await connect(self.address, self._clock)
+        await opened.time()
+        self._frontier = opened
         if isinstance(self.address, PostgresServers):  # there is no frontier server that would plan the revisits
-            clock = (await sync_clock(body, self._clock)).clock
-            self._planners = asyncio.create_task(PlannerLauncher(body, self.address, clock).run())
+            clock = (await sync_clock(opened, self._clock)).clock
+            self._planners = asyncio.create_task(PlannerLauncher(opened, self.address, clock).run())
 
     async def close(self) -> None:
         if self._planners is not None:
             self._planners.cancel()
             await asyncio.gather(self._planners, return_exceptions=True)
-        body, self._body, self._planners = self._body, None, None
-        if body is not None:
-            await body.close()
+        opened, self._frontier, self._planners = self._frontier, None, None
+        if opened is not None:
+            await opened.close()
 
 
-def _require_open(body: OpenFrontier | None) -> OpenFrontier:
-    if body is None:
+def _require_open(opened: OpenFrontier | None) -> OpenFrontier:
+    if opened is None:
         raise Unreachable(message("the frontier is not connected yet, or is unreachable"))
-    return body
+    return opened

@@ -283,7 +283,7 @@ class Supervisor:
         )
 
     async def set_worker_count(self, workers: int) -> None:
-        """Run this number of workers from now on; surplus workers return their hosts and leave."""
+        """Run this number of workers from now on; surplus workers return their hosts and end."""
         kept, leaving = self._workers[:workers], self._workers[workers:]
         self._workers = kept
         await self.stop_children(leaving)

@@ -118,7 +118,7 @@ class WorkerCollections:
             row = await self._frontier.collection(state.name)
             if row is not None and row.id == state.id:  # else it is another collection of that name: next time
                 collection = await asyncio.to_thread(config.decode_collection, row.config)
-                admission = Admission(collection, lambda url: self._takedowns.covers(url))  # noqa: PLW0108 (they change)
+                admission = Admission(collection, lambda: self._takedowns)
                 self._in_force[row.id] = CollectionInForce(row.revision, collection, admission)
                 changed.add(row.id)
         return changed

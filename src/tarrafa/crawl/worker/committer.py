@@ -3,7 +3,7 @@
 One fsync and one message serve hundreds of visits. The order of durability is the one law: a visit's record is on the
 disk, then its links are with the frontier, then the visit is finished at the frontier. `VisitRecorder` writes the
 records, and the notes that a rebuild of the frontier needs; `LinkCache` spares the frontier links that it knows.
-Promises: what was recorded after the lease was lost is never committed; a failure of a session ends the commits; a
+Promises: what was recorded after the leases were lost is never committed; a failure of a session ends the commits; a
 visit that cannot be encoded becomes a refusal, not a failure.
 Knows nothing of sockets or parsing.
 """
@@ -25,9 +25,9 @@ from tarrafa.config.sections import redact_for_archive
 from tarrafa.crawl.worker.collection_state import WorkerCollections
 from tarrafa.crawl.worker.fetcher import build_exchange
 from tarrafa.crawl.worker.host_session import HostSession
-from tarrafa.crawl.worker.lease_fence import LeaseHolder
 from tarrafa.crawl.worker.outcome import FinishedVisit, refuse_visit
 from tarrafa.crawl.worker.stats import WorkerStats
+from tarrafa.crawl.worker.worker_fence import Registration
 from tarrafa.errors import LeaseLost
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse
 from tarrafa.frontier.api import Frontier
@@ -45,7 +45,7 @@ SessionReport = tuple[HostSession, HostReport]
 
 
 class VisitRecorder:
-    """Writes for one worker. Nothing is durable before the function that `seal` returns has run."""
+    """Writes for one worker. Nothing is durable before the function that `prepare_commit` returns has run."""
 
     def __init__(self, writer: WarcWriter, clock: Clock, collections: WorkerCollections) -> None:
         self._writer, self._clock, self._collections = writer, clock, collections
@@ -75,7 +75,7 @@ class VisitRecorder:
     def record_host(self, session: HostSession, sitemaps: list[DiscoveredUrl]) -> None:
         """Record the host's robots.txt, if it is new, and the sitemaps that it names."""
         self._record_configuration(session)
-        robots = session.robots.new_copy
+        robots = session.robots_fetch.new_copy
         note = HostNote(
             session.collection.name,
             session.lease.host_key,
@@ -90,9 +90,9 @@ class VisitRecorder:
     def record_robots(self, request: FetchRequest, response: FetchResponse) -> None:
         self._writer.append_exchange(build_exchange(request, response, self._clock.now()))
 
-    def seal(self) -> Callable[[], None]:
+    def prepare_commit(self) -> Callable[[], None]:
         """Fix the records so far; the returned function makes them durable and may run in a thread."""
-        return self._writer.seal()
+        return self._writer.prepare_commit()
 
     def close(self) -> None:
         self._writer.close()
@@ -150,7 +150,7 @@ class LinkCache:
             return ""
         share = 1.0 - self.urls_delivered / self.urls_seen
         return message(
-            "{share:.1%} of {links} links were delivered before (cache: {urls} URLs)",
+            "links delivered before: {share:.1%} of {links} (URLs in the cache: {urls})",
             share=share,
             links=self.urls_seen,
             urls=len(self._depths),
@@ -162,11 +162,11 @@ class PendingCommit:
     """What waits for the next commit."""
 
     finished: list[tuple[HostSession, FinishedVisit]] = field(default_factory=list)
-    leaving: list[HostSession] = field(default_factory=list)
+    returning: list[HostSession] = field(default_factory=list)  # their hosts go back
     learned: list[tuple[HostSession, list[DiscoveredUrl]]] = field(default_factory=list)  # new robots.txt and sitemaps
 
     def __bool__(self) -> bool:
-        return bool(self.finished or self.leaving or self.learned)
+        return bool(self.finished or self.returning or self.learned)
 
     def discovered(self) -> dict[tuple[int, int], list[DiscoveredUrl]]:
         """All links, by collection and run."""
@@ -180,11 +180,11 @@ class PendingCommit:
         visits: defaultdict[HostId, list[VisitReport]] = defaultdict(list)
         touched: Iterable[HostSession] = (
             *(session for session, _ in self.learned),
-            *self.leaving,
+            *self.returning,
             *(session for session, _ in self.finished),
         )
-        sessions = {session.lease.host: session for session in touched if not session.released}  # else lost
-        gone = {session.lease.host for session in self.leaving if not session.released}
+        sessions = {session.lease.host: session for session in touched if not session.lease_ended}  # else lost
+        gone = {session.lease.host for session in self.returning if not session.lease_ended}
         for session, done in self.finished:
             visits[session.lease.host].append(VisitReport(done.visit.id, done.visit.number, done.record.outcome))
         return [
@@ -193,24 +193,24 @@ class PendingCommit:
 
 
 class Committer:
-    """Takes what the host sessions have finished. `on_released` is called for sessions whose host is no longer ours,
+    """Takes what the host sessions have finished. `on_lease_ended` is called for sessions whose host is no longer ours,
     `on_reported` for every report that the frontier has accepted."""
 
     def __init__(
         self,
         name: str,
         frontier: Frontier,
-        lease: LeaseHolder,
+        registration: Registration,
         collections: WorkerCollections,
         recorder: VisitRecorder,
         link_cache: LinkCache,
         stats: WorkerStats,
-        on_released: Callable[[HostSession], None],
+        on_lease_ended: Callable[[HostSession], None],
         on_reported: Callable[[HostReport], None] = lambda report: None,
     ) -> None:
-        self._name, self._frontier, self._lease, self._collections = name, frontier, lease, collections
+        self._name, self._frontier, self._registration, self._collections = name, frontier, registration, collections
         self._recorder, self._link_cache, self._stats = recorder, link_cache, stats
-        self._on_released, self._on_reported = on_released, on_reported
+        self._on_lease_ended, self._on_reported = on_lease_ended, on_reported
         self._pending = PendingCommit()
         self._wake = asyncio.Event()
         self._committed_at = 0.0
@@ -220,7 +220,7 @@ class Committer:
     # -- what sessions hand over -------------------------------------------------------------------------------
 
     def record_visit(self, session: HostSession, done: FinishedVisit) -> None:
-        if not self._lease.holds_lease():
+        if not self._registration.is_valid():
             return  # its host may be leased to another worker, which makes this visit
         done = self._recorder.record_visit(session, done)
         self._stats.count_visit(done.record)
@@ -233,17 +233,17 @@ class Committer:
         """Record the host's robots.txt and sitemaps if they are new: after the loss of a frontier only the record knows
         them."""
         unknown = self._link_cache.filter_new(session.lease.collection, sitemaps, session.lease.run)
-        if session.robots.new_copy is not None or unknown:
+        if session.robots_fetch.new_copy is not None or unknown:
             self._recorder.record_host(session, unknown)
         self._pending.learned.append((session, sitemaps))
 
     def archive_robots(self, request: FetchRequest, response: FetchResponse) -> None:
-        if response.raw_head and self._lease.holds_lease():
+        if response.raw_head and self._registration.is_valid():
             self._recorder.record_robots(request, response)
 
-    def release_host(self, session: HostSession) -> None:
-        if not session.released:  # else the host may be leased to another worker by now, or to us again
-            self._pending.leaving.append(session)
+    def return_host(self, session: HostSession) -> None:
+        if not session.lease_ended:  # else the host may be leased to another worker by now, or to us again
+            self._pending.returning.append(session)
 
     def request_commit(self) -> None:
         self._wake.set()
@@ -279,26 +279,26 @@ class Committer:
 
     async def commit(self) -> None:
         """Make the records durable, deliver the links, finish the visits; all of it only while we hold the leases."""
-        if not self._lease.holds_lease():
+        if not self._registration.is_valid():
             raise LeaseLost(
                 message("worker {name} was stopped, or too slow, for longer than its lease", name=self._name)
             )
         pending, self._pending, self._committed_at = self._pending, PendingCommit(), boottime()
         discovered, reports = pending.discovered(), pending.build_reports()
-        await asyncio.to_thread(self._recorder.seal())
-        if not self._lease.holds_lease():
+        await asyncio.to_thread(self._recorder.prepare_commit())
+        if not self._registration.is_valid():
             raise LeaseLost(message("worker {name} could not write for longer than its lease", name=self._name))
         await self._deliver(discovered)
         for part in split_into_messages(reports):
-            answers = await self._frontier.finish(self._lease.worker, [report for _, report in part])
+            answers = await self._frontier.finish(self._registration.worker, [report for _, report in part])
             for (session, report), answer in zip(part, answers, strict=True):
                 self._continue(session, report, answer)
 
     def _continue(self, session: HostSession, report: HostReport, answer: NextVisits) -> None:
-        if not session.released:
+        if not session.lease_ended:
             session.continue_with(len(report.reports), answer)
-            if session.released:
-                self._on_released(session)
+            if session.lease_ended:
+                self._on_lease_ended(session)
         self._on_reported(report)
 
     async def _deliver(self, discovered: dict[tuple[int, int], list[DiscoveredUrl]]) -> None:
@@ -315,7 +315,7 @@ def split_into_messages(reports: list[SessionReport]) -> Iterator[list[SessionRe
     size = 0
     for session, report in reports:
         part.append((session, report))
-        size += 1000 * (1 + len(report.reports)) + len(report.robots.text if report.robots else b"")
+        size += 1000 * (1 + len(report.reports)) + len(report.robots_copy.text if report.robots_copy else b"")
         if size > MESSAGE_BYTES_MAX:
             yield part
             part, size = [], 0

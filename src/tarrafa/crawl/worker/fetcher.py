@@ -19,8 +19,8 @@ from tarrafa import __version__
 from tarrafa.archive.warc_writer import WarcExchange
 from tarrafa.config import Collection
 from tarrafa.crawl.scope.admission import Admission
+from tarrafa.crawl.worker.parser_with_sandbox import DecodedBody, ParseJob
 from tarrafa.crawl.worker.resource_limits import ResourceShare
-from tarrafa.crawl.worker.sandboxed_parser import DecodedBody, ParseJob
 from tarrafa.crawl.worker.stats import WorkerStats
 from tarrafa.credentials import Credential, CredentialCache, mask_response_head
 from tarrafa.fetch.content_encoding import DecodedBodyTooLarge, UndecodableBody

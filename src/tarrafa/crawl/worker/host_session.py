@@ -1,7 +1,7 @@
 """Session with one leased host: robots.txt first, then its visits one by one, with crawl delay and back-off.
 
 A session takes a visit from its queue, decides whether it may be requested, fetches, parses, concludes, and passes the
-finished visit to the committer. The committer returns further visits, until there are none or the host is released.
+finished visit to the committer. The committer returns further visits, until there are none or the lease has ended.
 Where no delay has to pass, the next request is sent first, and the page is parsed while its response is on its way.
 Promises: never two requests at once; nothing that robots.txt forbids; no request while a visit of the host has waited
 for its report for half a second, so that little is requested twice after a kill or a network cut; a host that fails or
@@ -27,20 +27,20 @@ from tarrafa.crawl.scope.traps import TrapMemory
 from tarrafa.crawl.worker.collection_state import CollectionInForce, WorkerCollections
 from tarrafa.crawl.worker.fetcher import build_request, decode_response
 from tarrafa.crawl.worker.outcome import FinishedVisit, conclude, refuse_visit
+from tarrafa.crawl.worker.parser_with_sandbox import DecodedBody, ParseJobResult
 from tarrafa.crawl.worker.politeness import HostPacing, HostResolver, PoliteFetcher, RequestFetcher
 from tarrafa.crawl.worker.resource_limits import OverloadControl
 from tarrafa.crawl.worker.robots_fetch import RobotsCache, RobotsFetch
-from tarrafa.crawl.worker.sandboxed_parser import DecodedBody, ParseJobResult
-from tarrafa.crawl.worker.visit_refusal import refusal_status, takedown_or_dismissal_status
+from tarrafa.crawl.worker.visit_refusal import takedown_or_dismissal_status, visit_refusal_status
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse, retry_after_s
-from tarrafa.fetch.robots import RobotsTxt
+from tarrafa.fetch.robots import RobotsRules
 from tarrafa.frontier.messages import VISITS_PER_LEASE, DiscoveredUrl, HostReport, Lease, NextVisits, VisitReport
 from tarrafa.i18n import message
 from tarrafa.model import BUSY, UNREACHED, HostId, Status, UrlRole, Visit, host_trouble
 from tarrafa.parse.url import host_name
 
 WANTED_MAX = 1_024
-AHEAD_S, AHEAD_MAX = 1.0, 256  # visits to have in hand: as many as the host takes in that time
+VISITS_IN_HAND_S, VISITS_IN_HAND_MAX = 1.0, 256  # visits to have in hand: as many as the host takes in that time
 UNREPORTED_S_MAX = 0.5  # no request while a visit waits for its report for longer: it would be made again after a kill
 HEAVY_BYTES = 4 << 20  # such documents are decoded and parsed a few at a time
 PARSED_LATER_BYTES_MAX = 64 << 10  # larger ones are parsed before the next request: they are not held twice
@@ -74,7 +74,7 @@ class VisitCommitter(Protocol):
     def request_commit(self) -> None:
         """The session has nothing left to visit until its visits are reported."""
 
-    def release_host(self, session: "HostSession") -> None:
+    def return_host(self, session: "HostSession") -> None:
         """The session is over; its host goes back."""
 
 
@@ -138,11 +138,11 @@ class VisitQueue:
         self.wanted = VISITS_PER_LEASE
 
     def wanted_by_pace(self) -> int:
-        """How many visits to ask for in a report: as many as were made per AHEAD_S since the last one, or more where
-        visits are refused."""
+        """How many visits to ask for in a report: as many as were made per VISITS_IN_HAND_S since the last one, or more
+        where visits are refused."""
         (since, before), self._paced = self._paced, (boottime(), self.taken)
         pace = (self.taken - before) / max(self._paced[0] - since, 1e-3)
-        return max(self.wanted, min(int(pace * AHEAD_S), AHEAD_MAX))
+        return max(self.wanted, min(int(pace * VISITS_IN_HAND_S), VISITS_IN_HAND_MAX))
 
 
 class HostSession:
@@ -157,14 +157,14 @@ class HostSession:
         parser: DocumentParser,
         committer: VisitCommitter,
         resolver: HostResolver,
-        robots: RobotsCache,
+        robots_cache: RobotsCache,
         overload: OverloadControl,
         is_current: Callable[[int, float], bool],
     ) -> None:
         collection, self.admission = in_force.collection, in_force.admission
         self.lease, self.began_at = lease, clock.now()
         self.pacing = HostPacing.from_lease(lease, collection)
-        self.requests = PoliteFetcher(
+        self.polite_fetcher = PoliteFetcher(
             lease.host_key,
             collection,
             self.pacing,
@@ -174,52 +174,52 @@ class HostSession:
         )
         self.visits = VisitQueue(deque(lease.visits))
         self.trap_memory = TrapMemory(lease.memory, collection.scope, lease.collection)
-        self.robots = RobotsFetch(
-            lease, self.requests, robots, resolver, overload, self.trap_memory, committer.archive_robots
+        self.robots_fetch = RobotsFetch(
+            lease, self.polite_fetcher, robots_cache, resolver, overload, self.trap_memory, committer.archive_robots
         )
         self._parser, self._committer, self._resolver, self._overload = parser, committer, resolver, overload
         self._answered: AnsweredVisit | None = None  # to be parsed while the next request is on its way
-        self.released = False  # the host is no longer ours
+        self.lease_ended = False  # the host is no longer ours
 
     # -- for the committer and the session table ----------------------------------------------------------------
 
     @property
     def collection(self) -> Collection:
         """The collection with the configuration in force."""
-        return self.requests.collection
+        return self.polite_fetcher.collection
 
     @property
-    def left(self) -> bool:
+    def is_stopped(self) -> bool:
         """Whether no further request is made and the host goes back."""
-        return self.requests.left
+        return self.polite_fetcher.is_stopped
 
-    def leave(self) -> None:
+    def stop(self) -> None:
         """Make no further request; a running request may end."""
-        self.requests.leave()
+        self.polite_fetcher.stop()
         self.visits.changed.set()
 
-    def release(self) -> None:
-        """Make no further request and report nothing more: the host is no longer ours."""
-        self.released = True
-        self.leave()
+    def end_lease(self) -> None:
+        """Make no further request and report nothing more: the frontier has taken the host back."""
+        self.lease_ended = True
+        self.stop()
 
     def apply_configuration(self, in_force: CollectionInForce) -> None:
         """Use a new configuration from now on. What was found out on arrival may not hold any more: then the session
         ends, and its host is leased again."""
         before, after = self.collection, in_force.collection
         self.admission = in_force.admission
-        self.requests.configure(after)
+        self.polite_fetcher.configure(after)
         old, new = before.politeness, after.politeness
         if before.network != after.network or (old.robots, old.per_ip) != (new.robots, new.per_ip):
-            self.leave()
+            self.stop()
         self.trap_memory.set_limits(after.scope)
-        if self.left:  # the next session computes the delays; the back-off of a failing host is decided already
+        if self.is_stopped:  # the next session computes the delays; the back-off of a failing host is decided already
             return
-        if self.requests.resolved.is_known:
-            self.pacing.set_delay(self.robots.crawl_delay_s())
+        if self.polite_fetcher.resolved.is_known:
+            self.pacing.set_delay(self.robots_fetch.crawl_delay_s())
         else:
             self.pacing.raise_delay()
-        self.pacing.restart_pause(self.requests.resolved.free_at)
+        self.pacing.restart_pause(self.polite_fetcher.resolved.free_at)
 
     def build_report(self, visits: list[VisitReport], *, keep: bool) -> HostReport:
         """The report on the host as things stand now; a new robots.txt is reported once."""
@@ -234,7 +234,7 @@ class HostSession:
             keep=keep,
             wanted=self.visits.wanted_by_pace(),
             failures=pacing.failures,
-            robots=self.robots.take_new_copy(),
+            robots_copy=self.robots_fetch.take_new_copy(),
             memory=self.trap_memory.encode_if_changed() if not keep or not self.visits.waiting else None,
             trouble=pacing.trouble,
             run=lease.run,
@@ -243,16 +243,16 @@ class HostSession:
     def continue_with(self, reported: int, following: NextVisits) -> None:
         """Take the frontier's answer: the next visits, or that the host is no longer ours. `reported` visits are
         settled."""
-        self.visits.settle(reported, following.visits if following.held else [])
-        if following.held:
+        self.visits.settle(reported, following.visits if following.is_leased else [])
+        if following.is_leased:
             self.visits.changed.set()
         else:
-            self.release()
+            self.end_lease()
 
     # -- the session's task ------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Visit until there is nothing more to visit, or a reason to leave."""
+        """Visit until there is nothing more to visit, or a reason to stop."""
         try:
             while self._settle_without_request() and not self.visits.waiting and not self._is_turn_over():
                 self.visits.grow_batch()
@@ -262,27 +262,29 @@ class HostSession:
                     pass
                 await self._conclude_answered()
         finally:
-            self.requests.leave()
-            self._committer.release_host(self)
+            self.polite_fetcher.stop()
+            self._committer.return_host(self)
 
     def _settle_without_request(self) -> bool:
         """Finish visits that were dismissed or taken down: they need no request, so their host need not answer. Returns
         whether there were any."""
-        found = [(visit, status) for visit in self.visits.waiting if (status := self._status_without_contact(visit))]
+        found = [
+            (visit, status) for visit in self.visits.waiting if (status := self._takedown_or_dismissal_status(visit))
+        ]
         for visit, status in found:
             self.visits.dismiss(visit)
             self._refuse(visit, status)
         return bool(found)
 
     def _refuse(self, visit: Visit, status: int) -> None:
-        now = self.requests.clock.now()
+        now = self.polite_fetcher.clock.now()
         self._record(refuse_visit(visit, self.collection.name, status, now))
 
     def _record(self, done: FinishedVisit) -> None:
         self.visits.note_recorded()
         self._committer.record_visit(self, done)
 
-    def _status_without_contact(self, visit: Visit) -> int:
+    def _takedown_or_dismissal_status(self, visit: Visit) -> int:
         return takedown_or_dismissal_status(visit, self.collection, self.admission)
 
     async def _wait_for_visits(self) -> None:
@@ -290,11 +292,11 @@ class HostSession:
         visits = self.visits
         if not visits.waiting:
             await self._conclude_answered()
-        while not visits.waiting and visits.unreported and not self.requests.left:
+        while not visits.waiting and visits.unreported and not self.polite_fetcher.is_stopped:
             await self._wait_for_report()
 
     async def _wait_for_report(self) -> None:
-        """Wait until something was reported, or the session leaves."""
+        """Wait until something was reported, or the session stops."""
         self.visits.changed.clear()
         self._committer.request_commit()
         await self.visits.changed.wait()
@@ -302,14 +304,14 @@ class HostSession:
     async def _resolve_and_read_robots(self) -> bool:
         """Resolve the host and load its robots.txt; False when the session is over."""
         resolved = await self._resolver.resolve(host_name(f"{self.lease.host_key}/"), self.lease.host, self.collection)
-        self.requests.connect_to(resolved)
+        self.polite_fetcher.connect_to(resolved)
         if resolved.error == Status.ADDRESS_REFUSED:
             return True  # every URL gets this error
         if resolved.error:
             if not resolved.unsure and self.lease.failures:  # the name does not exist, and did not a while ago
-                self.requests.back_off(0.0, resolved.why, self.collection.fetch.host_failures_max)
+                self.polite_fetcher.back_off(0.0, resolved.why, self.collection.fetch.host_failures_max)
             elif not (resolved.unsure and self._overload.note_reachability(self.lease.host, False)):
-                self.requests.back_off(0.0, resolved.why)
+                self.polite_fetcher.back_off(0.0, resolved.why)
             return False
         if resolved.free_at:  # its address is busy with another host
             self.pacing.postpone(resolved.free_at)
@@ -317,17 +319,17 @@ class HostSession:
         if self.collection.politeness.robots == "ignore":
             self.pacing.set_delay(None)
             return True
-        rules = await self.robots.load()
+        rules = await self.robots_fetch.load()
         if rules is None:
             return False
-        self.pacing.set_delay(self.robots.crawl_delay_s())
+        self.pacing.set_delay(self.robots_fetch.crawl_delay_s())
         self.pacing.postpone(self.pacing.ended_at + self.pacing.delay_s)  # robots.txt was a request too
         sitemaps = self._sitemaps(rules)
-        if self.robots.new_copy is not None or sitemaps:
+        if self.robots_fetch.new_copy is not None or sitemaps:
             self._committer.record_host(self, sitemaps)  # at once: after a kill the next session must know the delay
         return True
 
-    def _sitemaps(self, rules: RobotsTxt) -> list[DiscoveredUrl]:
+    def _sitemaps(self, rules: RobotsRules) -> list[DiscoveredUrl]:
         """The sitemaps of robots.txt; none if the host is only visited for a sitemap, or for one page."""
         visits = self.visits.waiting
         if not any(visit.role == UrlRole.PAGE and not self.admission.is_outside_hosts(visit.url) for visit in visits):
@@ -338,10 +340,10 @@ class HostSession:
     async def _next_visit(self) -> bool:
         """Make one visit; False when the session is over."""
         await self._wait_for_visits()
-        if self.requests.left or not self.visits.waiting or self._is_turn_over():
+        if self.polite_fetcher.is_stopped or not self.visits.waiting or self._is_turn_over():
             return False
         visit = self.visits.take()
-        if reason := self._refusal_status(visit):
+        if reason := self._status_without_request(visit):
             self._refuse(visit, reason)
             if not self.visits.waiting:
                 self.visits.grow_batch()
@@ -352,16 +354,18 @@ class HostSession:
     async def _visit_when_due(self, visit: Visit) -> bool:
         """Make a visit with a request, when the delay has passed; False when the session is over."""
         collection = self.collection
-        while is_due := await self.requests.wait_for_delay():
+        while is_due := await self.polite_fetcher.wait_for_delay():
             if not self.visits.is_report_late:
                 break
             await self._conclude_answered()
-            if not self.requests.left:
+            if not self.polite_fetcher.is_stopped:
                 await self._wait_for_report()
         if not is_due:
             self.visits.give_back()
             return False
-        if self.collection is not collection and (reason := self._refusal_status(visit)):  # changed during the delay
+        if self.collection is not collection and (
+            reason := self._status_without_request(visit)
+        ):  # changed during the delay
             self._refuse(visit, reason)
             return True
         return await self._fetch_visit(visit)
@@ -385,7 +389,7 @@ class HostSession:
             return True
         if unreached or response.status in BUSY:
             wait_s = retry_after_s(response.head, self.pacing.ended_at) if response.status in BUSY else 0.0
-            self.requests.back_off(wait_s, host_trouble(response.status, response.error))
+            self.polite_fetcher.back_off(wait_s, host_trouble(response.status, response.error))
             return False
         self.pacing.note_success()
         return True
@@ -393,13 +397,13 @@ class HostSession:
     def _may_parse_later(self, visit: Visit, response: FetchResponse) -> bool:
         """Whether the next request may be sent before this response is parsed."""
         is_small = visit.role == UrlRole.PAGE and len(response.raw_body) <= PARSED_LATER_BYTES_MAX
-        return is_small and self._parser.parses_later and self.requests.is_due
+        return is_small and self._parser.parses_later and self.polite_fetcher.is_due
 
     async def _send(self, request: FetchRequest, visit: Visit) -> FetchResponse | None:
         """Send the request; parse and record the visit before it while the response is on its way."""
         if self._answered is None:
-            return await self.requests.send(request, visit)
-        sending = asyncio.create_task(self.requests.send(request, visit))
+            return await self.polite_fetcher.send(request, visit)
+        sending = asyncio.create_task(self.polite_fetcher.send(request, visit))
         try:
             await asyncio.sleep(0)  # the request is sent
             await self._conclude_answered()
@@ -414,7 +418,7 @@ class HostSession:
         answered, self._answered = self._answered, None
         if answered is None:
             return
-        with self.requests.hold_body(len(answered.response.raw_body)):
+        with self.polite_fetcher.hold_body(len(answered.response.raw_body)):
             done = await self._parse_and_conclude(answered)
         if self.admission.is_taken_down(answered.visit.url):  # taken down during the request: nothing is kept
             name = self.collection.name
@@ -455,19 +459,19 @@ class HostSession:
 
     def _is_turn_over(self) -> bool:
         """Whether the turn is over and another host waits for the place; or robots.txt may be outdated."""
-        clock = self.requests.clock
+        clock = self.polite_fetcher.clock
         since_s = (clock.now() - self.began_at) / clock.scale
         if since_s > TURN_S:
             return True
-        holds_address = self.requests.resolved.address is not None
+        holds_address = self.polite_fetcher.resolved.address is not None
         is_long = self.visits.taken >= TURN_VISITS and since_s >= TURN_S_MIN
         return is_long and self._overload.is_place_wanted(holds_address=holds_address)
 
-    def _refusal_status(self, visit: Visit) -> int:
+    def _status_without_request(self, visit: Visit) -> int:
         """Why no request may be made for this visit; 0 if one may."""
-        if status := self._status_without_contact(visit) or self.requests.resolved.error:
+        if status := self._takedown_or_dismissal_status(visit) or self.polite_fetcher.resolved.error:
             return status
-        return refusal_status(visit, self.collection, self.admission, self.trap_memory, self.robots.allows)
+        return visit_refusal_status(visit, self.collection, self.admission, self.trap_memory, self.robots_fetch.allows)
 
 
 class SessionTable:
@@ -507,23 +511,23 @@ class SessionTable:
                 session.apply_configuration(self._collections[session.lease.collection])
 
     async def apply_states(self) -> None:
-        """Let the sessions of suspended collections leave; pass news to the others."""
+        """Stop the sessions of suspended collections; pass news to the others."""
         if self._collections.is_outdated():
             await self.refresh_configurations()
         for session in self._sessions.values():
             suspended = self._collections.states.is_suspended(session.lease.collection, session.began_at)
-            if suspended and not session.left:
-                session.leave()
+            if suspended and not session.is_stopped:
+                session.stop()
 
     def limit(self, hosts: int) -> None:
         """Let surplus hosts go back after their running visit."""
-        for session in [session for session in self._sessions.values() if not session.left][hosts:]:
-            session.leave()
+        for session in [session for session in self._sessions.values() if not session.is_stopped][hosts:]:
+            session.stop()
 
     async def finish(self, grace_s: float) -> None:
         """Let running requests end and start nothing; cancel the rest after `grace_s`."""
         for session in self._sessions.values():
-            session.leave()
+            session.stop()
         tasks = list(self._tasks.values())
         if tasks:
             await asyncio.wait(tasks, timeout=grace_s)
@@ -532,7 +536,7 @@ class SessionTable:
     async def abandon(self) -> None:
         """Cancel all sessions and report nothing more."""
         for session in self._sessions.values():
-            session.release()
+            session.end_lease()
         await _cancel(list(self._tasks.values()))
 
 

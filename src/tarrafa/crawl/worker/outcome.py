@@ -17,7 +17,7 @@ from tarrafa.config import Collection
 from tarrafa.crawl.scope.admission import Admission
 from tarrafa.crawl.scope.traps import TrapMemory
 from tarrafa.crawl.worker.fetcher import build_exchange
-from tarrafa.crawl.worker.sandboxed_parser import DecodedBody, ParseJobResult
+from tarrafa.crawl.worker.parser_with_sandbox import DecodedBody, ParseJobResult
 from tarrafa.fetch.http_message import (
     FetchRequest,
     FetchResponse,
@@ -59,20 +59,20 @@ def conclude(
     admission: Admission,
     at: float,
     body: DecodedBody | None = None,
-    reading: ParseJobResult | None = None,
-    memory: TrapMemory | None = None,
+    parsed: ParseJobResult | None = None,
+    trap_memory: TrapMemory | None = None,
 ) -> FinishedVisit:
-    """Conclude a visit. `at` is when the response was complete; `reading` is the result of `body.job`, if there was
+    """Conclude a visit. `at` is when the response was complete; `parsed` is the result of `body.job`, if there was
     one."""
     status, error = (body.status, body.error) if body is not None else (response.status, response.error)
     page = None
-    if reading is not None:
-        page, status, error = _classify_page(visit, reading, collection, admission, memory)
+    if parsed is not None:
+        page, status, error = _classify_page(visit, parsed, collection, admission, trap_memory)
     location = _redirect_target(visit, response, admission, status, page)
     if location and visit.redirects >= collection.fetch.redirects_max:
         status = Status.REDIRECTS_EXCEEDED
     kept = status == 200 and page is not None and not location
-    listing = reading.listing if reading is not None else None
+    listing = parsed.listing if parsed is not None else None
     whole = kept or (listing is not None and status == 200)
     payload = payload_digest(response.raw_body) if whole else ""
     followed = (
@@ -138,13 +138,13 @@ def discovered_urls(
 
 
 def _classify_page(
-    visit: Visit, reading: ParseJobResult, collection: Collection, admission: Admission, memory: TrapMemory | None
+    visit: Visit, parsed: ParseJobResult, collection: Collection, admission: Admission, trap_memory: TrapMemory | None
 ) -> tuple[Page | None, int, Message | str]:
     """Decide whether the collection keeps a page, and with which status. Beyond its hosts only the language decides."""
-    page, languages = reading.page, collection.scope.languages
-    if reading.refusal:
-        return None, Status.HOSTILE if reading.hostile else Status.INVALID_RESPONSE, reading.refusal
-    if reading.listing is not None and not reading.listing.kind:
+    page, languages = parsed.page, collection.scope.languages
+    if parsed.refusal:
+        return None, Status.HOSTILE if parsed.hostile else Status.INVALID_RESPONSE, parsed.refusal
+    if parsed.listing is not None and not parsed.listing.kind:
         return None, Status.INVALID_RESPONSE, message("neither a sitemap nor a feed")
     if page is None:
         return None, 200, ""
@@ -154,7 +154,7 @@ def _classify_page(
             Status.LANGUAGE_OUTSIDE if admission.is_outside_hosts(visit.url) else Status.LANGUAGE_NOT_WANTED,
             "",
         )
-    if memory is not None and (copy := memory.check_page(page, visit)):
+    if trap_memory is not None and (copy := trap_memory.check_page(page, visit)):
         return page, copy, ""
     return page, 200 if admission.wants_data_of(page) else Status.NOT_STRUCTURED, ""
 

@@ -3,7 +3,7 @@
 `HostResolver` finds the address to connect to, and claims it. `HostPacing` computes the time from which the host may be
 contacted again, from times that it is given. `PoliteFetcher` waits for that time and sends.
 Promises: never two requests to the host at once; no request sooner than its delay after the end of the previous one; no
-request when the session has left or the collection has changed since the request was built. A host that fails or sends
+request when the session is over or the collection has changed since the request was built. A host that fails or sends
 Retry-After gets a time from which it may be visited again. An address that is forbidden to a collection is never
 returned; with `per_ip`, an address that another host holds is not returned before it is free.
 Knows nothing of pages, links or the archive.
@@ -173,7 +173,7 @@ class RequestFetcher(Protocol):
 
 
 class PoliteFetcher:
-    """Fetches from one host, by the configuration in force, until the session leaves the host."""
+    """Fetches from one host, by the configuration in force, until the session stops."""
 
     def __init__(
         self,
@@ -188,7 +188,7 @@ class PoliteFetcher:
         self._fetcher, self._is_current = fetcher, is_current
         self.hold_body = fetcher.hold_body
         self.resolved = ResolvedHost()
-        self.left = False  # no further request is made
+        self.is_stopped = False  # no further request is made
         self._sleeper: asyncio.Task[None] | None = None  # the session's task, while it waits for the delay
 
     def connect_to(self, resolved: ResolvedHost) -> None:
@@ -199,21 +199,21 @@ class PoliteFetcher:
         self.collection = collection
         self.pacing.configure(collection, self._host_key)
 
-    def leave(self) -> None:
+    def stop(self) -> None:
         """Make no further request; a running request may end."""
-        self.left = True
+        self.is_stopped = True
         if self._sleeper is not None:
             self._sleeper.cancel()
 
     def back_off(self, retry_after_s: float, why: Message | str, failures_min: int = 1) -> None:
         jitter = random.uniform(1.0, BACKOFF_JITTER_MAX)
         self.pacing.back_off(self.clock.now(), retry_after_s, why, jitter, failures_min)
-        self.left = True
+        self.is_stopped = True
 
     def attach_send_check(self, request: FetchRequest) -> None:
         """Check before sending that the configuration is still current: it may change while the connection is made."""
         built_by = self.collection
-        request.is_wanted = lambda: not self.left and self.collection is built_by and self._is_current()
+        request.is_wanted = lambda: not self.is_stopped and self.collection is built_by and self._is_current()
 
     async def request(self, request: FetchRequest, *, patient: bool = False) -> FetchResponse | None:
         """Wait for the delay, then fetch; None when the pause is too long to be spent here."""
@@ -222,12 +222,12 @@ class PoliteFetcher:
     async def wait_for_delay(self, *, patient: bool = False) -> bool:
         """Wait until the host may be contacted; that time may move meanwhile. False: not now."""
         moment = 0.0
-        while moment < self.pacing.next_at and not self.left:
+        while moment < self.pacing.next_at and not self.is_stopped:
             moment = self.pacing.next_at
             if (moment - self.clock.now()) / self.clock.scale > WAIT_HERE_MAX_S and not patient:
                 return False
             await self._sleep_until(moment)
-        return not self.left
+        return not self.is_stopped
 
     @property
     def is_due(self) -> bool:
@@ -240,12 +240,12 @@ class PoliteFetcher:
         return self._sleeper is not None
 
     async def _sleep_until(self, moment: float) -> None:
-        """Sleep until the moment, or until the session leaves."""
+        """Sleep until the moment, or until the session stops."""
         self._sleeper = asyncio.current_task()
         try:
             await self.clock.sleep_until(moment)
         except asyncio.CancelledError:
-            if not self.left:
+            if not self.is_stopped:
                 raise
             assert self._sleeper is not None
             self._sleeper.uncancel()
@@ -253,7 +253,7 @@ class PoliteFetcher:
             self._sleeper = None
 
     async def send(self, request: FetchRequest, visit: Visit | None = None) -> FetchResponse | None:
-        """Send at once; None: the request did not leave."""
+        """Send at once; None: the request was not sent."""
         self.resolved.apply_to(request)
         self.attach_send_check(request)
         self.pacing.begin_request()
@@ -268,7 +268,7 @@ class PoliteFetcher:
     async def send_to_other_host(self, request: FetchRequest, resolved: ResolvedHost, moment: float) -> FetchResponse:
         """Send one request to a borrowed host. It may be on the address of this host: both delays hold."""
         await self.clock.sleep_until(max(moment, self.pacing.next_at))
-        if self.left:
+        if self.is_stopped:
             return FetchResponse(Status.NOT_SENT)
         self.attach_send_check(request)
         resolved.apply_to(request)

@@ -51,13 +51,13 @@ def limits_path(data: DataDirectory) -> Path:
     return data.run / "orders.json"
 
 
-def write_limits(data: DataDirectory, rations: ResourceLimits) -> None:
+def write_limits(data: DataDirectory, limits: ResourceLimits) -> None:
     """Write the limits; the workers apply them at their next look. They replace those of an earlier supervisor."""
     path = limits_path(data)
-    if rations == UNLIMITED:
+    if limits == UNLIMITED:
         path.unlink(missing_ok=True)
     else:
-        write_atomically(path, msgspec.json.encode(rations), durable=False)
+        write_atomically(path, msgspec.json.encode(limits), durable=False)
 
 
 class NodeLimits:
@@ -204,7 +204,7 @@ class OverloadControl:
             self._starved_at = now
         hosts = self.hosts_at_once()
         self._notices.set_busy(
-            message("this machine is too busy: visiting {hosts} hosts at once; allow fewer", hosts=hosts)
+            message("this machine is too busy; hosts visited at once: {hosts}; allow fewer", hosts=hosts)
         )
 
     def note_reachability(self, host: HostId, reached: bool) -> bool:

@@ -12,15 +12,15 @@ from xxhash import xxh3_128_digest
 
 from tarrafa.crawl.scope.traps import TrapMemory
 from tarrafa.crawl.worker.fetcher import build_request, user_agent
-from tarrafa.crawl.worker.lease_fence import LeaseHolder
 from tarrafa.crawl.worker.politeness import HostResolver, PoliteFetcher
 from tarrafa.crawl.worker.resource_limits import OverloadControl
+from tarrafa.crawl.worker.worker_fence import Registration
 from tarrafa.fetch.content_encoding import UndecodableBody
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse, decode_body, retry_after_s
-from tarrafa.fetch.robots import ROBOTS_BYTES_MAX, RobotsTxt, forbids_everything_for_now
+from tarrafa.fetch.robots import ROBOTS_BYTES_MAX, RobotsRules, forbids_everything_for_now
 from tarrafa.fetch.robots import parse as parse_robots
 from tarrafa.frontier.api import Frontier
-from tarrafa.frontier.messages import CachedRobots, HostLoan, HostReport, Lease
+from tarrafa.frontier.messages import HostLoan, HostReport, Lease, RobotsCopy
 from tarrafa.i18n import joined, message
 from tarrafa.model import BUSY, REDIRECTS, UNREACHED, HostId, Status, host_trouble, status_name
 from tarrafa.parse.url import canonical, host_id, host_key, host_name, name_and_port
@@ -38,11 +38,11 @@ ABSENT = FetchResponse(404)
 class RobotsCache:
     """Parsed robots.txt files of a worker, by their digests; and loans of the hosts that robots.txt redirects to."""
 
-    def __init__(self, frontier: Frontier, lease: LeaseHolder) -> None:
-        self._frontier, self._lease = frontier, lease
-        self._parsed: dict[bytes, RobotsTxt] = {}
+    def __init__(self, frontier: Frontier, registration: Registration) -> None:
+        self._frontier, self._registration = frontier, registration
+        self._parsed: dict[bytes, RobotsRules] = {}
 
-    async def rules(self, copy: CachedRobots) -> RobotsTxt | None:
+    async def rules(self, copy: RobotsCopy) -> RobotsRules | None:
         """The rules of a file; None if the frontier does not have its text now."""
         rules = self._parsed.get(copy.digest)
         if rules is None:
@@ -60,10 +60,10 @@ class RobotsCache:
         return text if robots_digest(text) == digest else None
 
     async def borrow_host(self, collection: int, host: HostId, key: str) -> HostLoan:
-        return await self._frontier.borrow_host(self._lease.worker, collection, host, key)
+        return await self._frontier.borrow_host(self._registration.worker, collection, host, key)
 
     async def return_host(self, report: HostReport) -> None:
-        await self._frontier.finish(self._lease.worker, [report])
+        await self._frontier.finish(self._registration.worker, [report])
 
 
 class RobotsFetch:
@@ -72,42 +72,42 @@ class RobotsFetch:
     def __init__(
         self,
         lease: Lease,
-        requests: PoliteFetcher,
+        polite_fetcher: PoliteFetcher,
         cache: RobotsCache,
         resolver: HostResolver,
         overload: OverloadControl,
         memory: TrapMemory,
         archive: Callable[[FetchRequest, FetchResponse], None],
     ) -> None:
-        self._lease, self._requests, self._cache, self._resolver = lease, requests, cache, resolver
+        self._lease, self._polite_fetcher, self._cache, self._resolver = lease, polite_fetcher, cache, resolver
         self._overload, self._memory, self._archive = overload, memory, archive
-        self.rules: RobotsTxt | None = None  # None: not read, or ignored
-        self.new_copy: CachedRobots | None = None  # to be reported
+        self.rules: RobotsRules | None = None  # None: not read, or ignored
+        self.new_copy: RobotsCopy | None = None  # to be reported
 
     def allows(self, url: str) -> bool:
-        return self.rules is None or self.rules.allows(user_agent(self._requests.collection), url)
+        return self.rules is None or self.rules.allows(user_agent(self._polite_fetcher.collection), url)
 
     def crawl_delay_s(self) -> float | None:
         """The delay that the host's robots.txt asks for."""
-        return self.rules.crawl_delay(user_agent(self._requests.collection)) if self.rules is not None else None
+        return self.rules.crawl_delay(user_agent(self._polite_fetcher.collection)) if self.rules is not None else None
 
-    def take_new_copy(self) -> CachedRobots | None:
+    def take_new_copy(self) -> RobotsCopy | None:
         """The new copy to report; given once."""
         copy, self.new_copy = self.new_copy, None
         return copy
 
-    async def load(self) -> RobotsTxt | None:
+    async def load(self) -> RobotsRules | None:
         """Load the rules; None: not now, and the pacing has the time of the next attempt."""
-        copy = self._lease.robots
-        if copy is not None and copy.expires > self._requests.clock.now():
+        copy = self._lease.robots_copy
+        if copy is not None and copy.expires > self._polite_fetcher.clock.now():
             self.rules = await self._cache.rules(copy)
         if self.rules is None and (copy := await self._fetch()) is not None:
             self.rules = await self._cache.rules(copy)
         return self.rules
 
-    async def _fetch(self) -> CachedRobots | None:
+    async def _fetch(self) -> RobotsCopy | None:
         answer = await self._follow_redirects()
-        now, pacing = self._requests.clock.now(), self._requests.pacing
+        now, pacing = self._polite_fetcher.clock.now(), self._polite_fetcher.pacing
         if isinstance(answer, FetchResponse):
             status = answer.status
             torn = bool(answer.error) and status == 200 and pacing.failures < TRUNCATED_FAILURES_MAX
@@ -118,7 +118,7 @@ class RobotsFetch:
             if torn or forbids_everything_for_now(status):
                 why = host_trouble(status, answer.tls or answer.error, "robots.txt")
                 if not self._overload.note_reachability(self._lease.host, status not in UNREACHED):
-                    self._requests.back_off(retry_after_s(answer.head, now), why)
+                    self._polite_fetcher.back_off(retry_after_s(answer.head, now), why)
                 return None
             answer = _to_robots_copy(answer, now + ROBOTS_TTL_S)
         if answer is not None:
@@ -127,16 +127,16 @@ class RobotsFetch:
             self.new_copy = answer
         return answer
 
-    async def _follow_redirects(self) -> FetchResponse | CachedRobots | None:
+    async def _follow_redirects(self) -> FetchResponse | RobotsCopy | None:
         """The response at the end of the redirects; absent after too many, or if the target is invalid."""
         url = canonical(f"{self._lease.host_key}/robots.txt")
         for hop in range(REDIRECTS_MAX + 1):
             if url is None:
                 break
-            request = build_request(url, self._requests.collection)
+            request = build_request(url, self._polite_fetcher.collection)
             request.size_max = ROBOTS_BYTES_MAX
             if host_key(url) == self._lease.host_key:  # within a chain we wait, or it would never end
-                answer: FetchResponse | CachedRobots | None = await self._requests.request(request, patient=hop > 0)
+                answer: FetchResponse | RobotsCopy | None = await self._polite_fetcher.request(request, patient=hop > 0)
             else:
                 answer = await self._fetch_from_other_host(request)
             if not isinstance(answer, FetchResponse):
@@ -147,19 +147,19 @@ class RobotsFetch:
             url = canonical(answer.head.get("location"), url)
         return ABSENT
 
-    async def _fetch_from_other_host(self, request: FetchRequest) -> FetchResponse | CachedRobots | None:
+    async def _fetch_from_other_host(self, request: FetchRequest) -> FetchResponse | RobotsCopy | None:
         """Ask another host, or use the frontier's copy of its file. None: the host is not free now."""
-        clock, key, collection = self._requests.clock, host_key(request.url), self._lease.collection
+        clock, key, collection = self._polite_fetcher.clock, host_key(request.url), self._lease.collection
         loan = await self._cache.borrow_host(collection, host_id(key), key)
         if not loan.granted and loan.free_at - clock.now() < WAIT_HERE_S:  # its delay, or another worker for a moment
             await clock.sleep_until(loan.free_at)
             loan = await self._cache.borrow_host(collection, host_id(key), key)
-        known, answer = loan.robots, None
+        known, answer = loan.robots_copy, None
         try:
             if known is not None and known.expires > clock.now() and request.url == canonical(f"{key}/robots.txt"):
                 text = await self._cache.text(known.digest)
                 if text is not None:
-                    return CachedRobots(known.status, known.digest, known.expires, text)
+                    return RobotsCopy(known.status, known.digest, known.expires, text)
             if loan.granted:
                 answer = await self._fetch_from_borrowed_host(request, loan)
         finally:
@@ -171,7 +171,7 @@ class RobotsFetch:
         if attempts > BORROW_ATTEMPTS_MAX:
             self._memory.reset_borrow_attempts()
             return FetchResponse(Status.SYSTEM_ERROR, error=message("it is on {host}, which is never free", host=key))
-        self._requests.pacing.postpone(max(loan.free_at, clock.now() + 2.0**attempts))
+        self._polite_fetcher.pacing.postpone(max(loan.free_at, clock.now() + 2.0**attempts))
         return None
 
     async def _fetch_from_borrowed_host(self, request: FetchRequest, loan: HostLoan) -> FetchResponse | None:
@@ -179,8 +179,8 @@ class RobotsFetch:
         resolved = await self._resolver.resolve(
             host_name(request.url),
             host_id(host_key(request.url)),
-            self._requests.collection,
-            beside=self._requests.resolved.address,
+            self._polite_fetcher.collection,
+            beside=self._polite_fetcher.resolved.address,
         )
         if resolved.error:
             return FetchResponse(
@@ -189,23 +189,23 @@ class RobotsFetch:
         if resolved.free_at:
             return None
         delay_s = self._borrowed_delay_s(request.url, loan)
-        return await self._requests.send_to_other_host(request, resolved, loan.ended_at + delay_s)
+        return await self._polite_fetcher.send_to_other_host(request, resolved, loan.ended_at + delay_s)
 
     def _borrowed_delay_s(self, url: str, loan: HostLoan) -> float:
-        return max(loan.delay_s, self._requests.collection.delay_for(*name_and_port(url)))
+        return max(loan.delay_s, self._polite_fetcher.collection.delay_for(*name_and_port(url)))
 
     def _borrowed_host_report(self, url: str, loan: HostLoan, answer: FetchResponse | None) -> HostReport:
         """Report that returns a borrowed host with its delay, and with its back-off if it was busy."""
         host, delay_s = host_id(host_key(url)), self._borrowed_delay_s(url, loan)
-        now, pause_s, failures = self._requests.clock.now(), delay_s, loan.failures
+        now, pause_s, failures = self._polite_fetcher.clock.now(), delay_s, loan.failures
         if answer is not None and answer.status in BUSY | UNREACHED:
             failures += 1
-            backoff_s = self._requests.collection.politeness.backoff * 2**failures
+            backoff_s = self._polite_fetcher.collection.politeness.backoff * 2**failures
             pause_s = max(pause_s, backoff_s, retry_after_s(answer.head, now))
         return HostReport(host, self._lease.collection, [], now + pause_s, now, delay_s, keep=False, failures=failures)
 
 
-def _to_robots_copy(answer: FetchResponse, expires: float) -> CachedRobots:
+def _to_robots_copy(answer: FetchResponse, expires: float) -> RobotsCopy:
     """2xx responses, also if cut after their first 500 KiB, are rules; all others have none."""
     status, text = (200 if answer.status < 300 else answer.status), b""
     if status == 200:
@@ -213,7 +213,7 @@ def _to_robots_copy(answer: FetchResponse, expires: float) -> CachedRobots:
             text = decode_body(answer.head, answer.raw_body, ROBOTS_BYTES_MAX, prefix=True)
         except UndecodableBody:  # a wrong Content-Encoding of a plain file is no reason to ignore its rules
             text = answer.raw_body[:ROBOTS_BYTES_MAX]
-    return CachedRobots(status, robots_digest(text), expires, text)
+    return RobotsCopy(status, robots_digest(text), expires, text)
 
 
 def robots_digest(text: bytes) -> bytes:

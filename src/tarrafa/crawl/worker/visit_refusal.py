@@ -19,19 +19,19 @@ def takedown_or_dismissal_status(visit: Visit, collection: Collection, admission
     return Status.TAKEN_DOWN if admission.is_taken_down(visit.url) else 0
 
 
-def refusal_status(
+def visit_refusal_status(
     visit: Visit,
     collection: Collection,
     admission: Admission,
     traps: TrapMemory,
     robots_allows: Callable[[str], bool],
 ) -> int:
-    """Why the visit's host may not be requested for it; 0: it may. Takedowns and dismissals come before this."""
+    """Why no request may be made: scope, robots.txt, traps; 0: one may. Takedowns and dismissals come before this."""
     limit = collection.scope.depth_max
     if visit.depth and visit.role == UrlRole.PAGE:
         if not admission.may_fetch(visit.url) or (limit is not None and visit.depth > limit):
             return Status.OUT_OF_SCOPE
-        if refusal := admission.refusal_status(visit.url):
+        if refusal := admission.url_refusal_status(visit.url):
             return refusal
     if not robots_allows(visit.url):
         return Status.ROBOTS

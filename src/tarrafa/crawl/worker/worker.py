@@ -22,19 +22,19 @@ from tarrafa.crawl.worker.collection_state import WorkerCollections
 from tarrafa.crawl.worker.committer import Committer, LinkCache, VisitRecorder
 from tarrafa.crawl.worker.fetcher import Fetcher, RequestCredentials
 from tarrafa.crawl.worker.host_session import HostSession, SessionTable
-from tarrafa.crawl.worker.lease_fence import LeaseFence, register, unregister
+from tarrafa.crawl.worker.parser_with_sandbox import ParserWithSandbox
 from tarrafa.crawl.worker.politeness import HostResolver
 from tarrafa.crawl.worker.resource_limits import OFFLINE_PAUSE_S, OverloadControl, ResourceShare
 from tarrafa.crawl.worker.robots_fetch import RobotsCache
-from tarrafa.crawl.worker.sandboxed_parser import SandboxedParser
 from tarrafa.crawl.worker.stats import WorkerHeartbeat, WorkerNotices, WorkerStats
+from tarrafa.crawl.worker.worker_fence import WorkerFence, free_name, register
 from tarrafa.errors import FrontierError, TarrafaError, Unreachable
 from tarrafa.fetch.http_client import HttpClient
 from tarrafa.fetch.loop_lag import LoopLag
 from tarrafa.frontier.address import Address, OpenFrontier, address_from_supervisor, connect
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.clock_sync import ClockAgreement, sync_clock
-from tarrafa.frontier.messages import REQUEST_MARGIN, WorkerRegistration
+from tarrafa.frontier.messages import REQUEST_MARGIN, RegistrationTerms
 from tarrafa.runtime.child_process import on_sigterm, run_child
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.heartbeat import ProcessHeartbeat, send_heartbeats
@@ -54,10 +54,10 @@ class StopSignal:
     def __init__(self) -> None:
         self._loop, self._given = asyncio.get_running_loop(), asyncio.Event()
         self.error: TarrafaError | None = None
-        self.is_lease_lost = False
+        self.is_registration_lost = False
 
-    def give(self, error: TarrafaError | None = None, *, is_lease_lost: bool = False) -> None:
-        self.error, self.is_lease_lost = self.error or error, self.is_lease_lost or is_lease_lost
+    def give(self, error: TarrafaError | None = None, *, is_registration_lost: bool = False) -> None:
+        self.error, self.is_registration_lost = self.error or error, self.is_registration_lost or is_registration_lost
         with contextlib.suppress(RuntimeError):  # the event loop has ended already
             self._loop.call_soon_threadsafe(self._given.set)
 
@@ -75,7 +75,7 @@ class Worker:
         address: Address,
         frontier: Frontier,
         agreed: ClockAgreement,
-        registered: tuple[WorkerRegistration, float],
+        registered: tuple[RegistrationTerms, float],
         connections_max: int,
         workers: int,
         stop: StopSignal,
@@ -89,8 +89,8 @@ class Worker:
         self._collections = WorkerCollections(data, clock, frontier)
         self._sessions = SessionTable(self._collections)
         self._overload = OverloadControl(self._sessions, self._hosts_max, notices)
-        on_lost = partial(self._stop.give, is_lease_lost=True)
-        self._fence = LeaseFence(
+        on_lost = partial(self._stop.give, is_registration_lost=True)
+        self._fence = WorkerFence(
             address,
             terms,
             asked_at,
@@ -107,7 +107,7 @@ class Worker:
         self._committer = Committer(
             name, frontier, self._fence, self._collections, recorder, link_cache, stats, self._sessions.remove
         )
-        parser, resolver = SandboxedParser(), HostResolver(partial(frontier.claim_address, terms.worker))
+        parser, resolver = ParserWithSandbox(), HostResolver(partial(frontier.claim_address, terms.worker))
         self._new_session = partial(
             HostSession,
             clock=clock,
@@ -115,7 +115,7 @@ class Worker:
             parser=parser,
             committer=self._committer,
             resolver=resolver,
-            robots=RobotsCache(frontier, self._fence),
+            robots_cache=RobotsCache(frontier, self._fence),
             overload=self._overload,
             is_current=self._collections.is_current,
         )
@@ -123,11 +123,11 @@ class Worker:
         self._closing.push_async_callback(resolver.close)
         for close in (recorder.close, parser.close, client.close, self._fence.close):
             self._closing.callback(close)
-        self._closing.callback(unregister, data, name)
+        self._closing.callback(free_name, data, name)
         self._closing.push_async_callback(frontier.leave, terms.worker)
 
     async def run(self) -> None:
-        """Work until stopped, or until the lease is lost."""
+        """Work until stopped, or until the leases are lost."""
         on_sigterm(self.stop)
         measuring = asyncio.create_task(self._heartbeat.lag.run())
         heartbeats = asyncio.create_task(send_heartbeats(self._data, self._make_heartbeat))
@@ -142,7 +142,7 @@ class Worker:
             raise errors[0]
         leasing.cancel()
         watching.cancel()
-        if self._stop.is_lease_lost:
+        if self._stop.is_registration_lost:
             await self._sessions.abandon()
         else:
             await self._shut_down(committing)
@@ -210,7 +210,9 @@ class Worker:
 
 async def _work(data: DataDirectory, name: str, connections_max: int, workers: int) -> None:
     address, own, stop = address_from_supervisor(), Clock.from_environment(), StopSignal()
-    on_lost = partial(stop.give, is_lease_lost=True)  # at once: what is fetched from now on could not be reported
+    on_lost = partial(
+        stop.give, is_registration_lost=True
+    )  # at once: what is fetched from now on could not be reported
     frontier = await _connect_once_served(partial(connect, address, own, data.outbox / name, on_lost=on_lost))
     agreed = await sync_clock(frontier, own)
     registered = await register(frontier, data, name)

@@ -39,11 +39,11 @@ from tarrafa.frontier.messages import (
     HostReport,
     Lease,
     NextVisits,
+    RegistrationTerms,
     RevisitPage,
     RevisitShelf,
     UrlStatusFacts,
     UrlWeight,
-    WorkerRegistration,
 )
 from tarrafa.frontier.postgres.database_session import on_store
 from tarrafa.frontier.postgres.operations import (
@@ -247,7 +247,7 @@ class PostgresFrontier:
 
     # -- workers ----------------------------------------------------------------------------------------------
 
-    async def join(self, name: str, process: ProcessId) -> WorkerRegistration:
+    async def join(self, name: str, process: ProcessId) -> RegistrationTerms:
         terms = await self._first.call(lambda server: server.leases.join(name, process))
         self._joined.add((terms.worker, self._first))
         self._workers[terms.worker] = (name, process)
@@ -410,7 +410,7 @@ class PostgresFrontier:
                     is_first = shard is self._first
                     found = await (shard.call(_finish, worker, reports) if is_first else shard.finish(worker, reports))
             answers.update(zip(some, found, strict=True))
-        lost = [report.host for place, report in enumerate(batch) if not answers[place].held]
+        lost = [report.host for place, report in enumerate(batch) if not answers[place].is_leased]
         for host in lost:
             self._home.pop(host, None)
         if lost:

@@ -39,7 +39,7 @@ from tarrafa.model import (  # fmt: skip
 HISTORY_MAX = 100  # visits of a URL that are remembered one by one
 TRIMMED_AT_ONCE = 8  # older visits
 TYPES_COUNTED_MAX = 200  # servers invent types
-AHEAD_S = 60.0  # revisits are handed out for so long
+REVISITS_AHEAD_S = 60.0  # revisits are handed out for so long
 PUT_ASIDE_MAX = 1_000  # URLs that an earlier run left in a host's queue, in one call
 STARVED_MAX = 10  # timeouts in a row that are blamed on this machine
 VISIT_COLUMNS = (
@@ -67,7 +67,7 @@ class VisitDispatcher:
         if not known.config.keeps_fresh or count < 1:
             return self._hand_out_new(known, host, count)
         delay_s = self._db.value("SELECT delay_s FROM host WHERE id = ?", (host,))  # as of its lease, if not later
-        soon = max(1, int(AHEAD_S / max(delay_s, 0.001))) - held  # later other pages may be more urgent
+        soon = max(1, int(REVISITS_AHEAD_S / max(delay_s, 0.001))) - held  # later other pages may be more urgent
         most = min(count, VISITS_PER_LEASE, soon, self._collections.requests_left(known))
         share = int(most * known.config.revisit.share + self._random.random())  # turns would fall into step with hosts
         visits = self._hand_out_revisits(known, host, share)

@@ -15,8 +15,8 @@ from tarrafa.frontier.messages import (
     DiscoveredUrl,
     FrontierOverview,
     Lease,
+    RegistrationTerms,
     UrlWeight,
-    WorkerRegistration,
 )
 from tarrafa.frontier.store.collections import (
     CollectionDeleter,
@@ -152,7 +152,7 @@ class FrontierStore:
         for worker in self.hosts.workers_of_process(process):
             self.hosts.release_worker(worker)
 
-    def join(self, name: str, process: ProcessId) -> WorkerRegistration:
+    def join(self, name: str, process: ProcessId) -> RegistrationTerms:
         self.expire()
         former = self.hosts.find_rejoining(name, process)
         if former is not None:

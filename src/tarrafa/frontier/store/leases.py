@@ -16,13 +16,13 @@ from tarrafa.errors import LeaseLost, NameTaken
 from tarrafa.frontier.messages import (
     LEASE_S,
     VISITS_PER_LEASE,
-    CachedRobots,
     HostLoan,
     HostReport,
     Lease,
     NextVisits,
-    WorkerLeaseStatus,
-    WorkerRegistration,
+    RegisteredWorker,
+    RegistrationTerms,
+    RobotsCopy,
 )
 from tarrafa.frontier.store.collections import LoadedCollection, StoreContext
 from tarrafa.frontier.store.database import NEW, OLD, OPEN
@@ -93,10 +93,10 @@ class _HostRow(NamedTuple):
     memory: bytes | None
 
     @property
-    def robots(self) -> CachedRobots | None:
+    def robots_copy(self) -> RobotsCopy | None:
         if self.robots_status is None:
             return None
-        return CachedRobots(self.robots_status, self.robots_digest, self.robots_expires)
+        return RobotsCopy(self.robots_status, self.robots_digest, self.robots_expires)
 
 
 HOST_COLUMNS = ", ".join(_HostRow._fields)
@@ -129,7 +129,7 @@ class HostLeases:
             )
         return int(other[0])
 
-    def join(self, name: str, process: ProcessId, number: int | None = None) -> WorkerRegistration:
+    def join(self, name: str, process: ProcessId, number: int | None = None) -> RegistrationTerms:
         """Register a worker under a number that was never given before; with several servers, the first assigns it."""
         if number is None:
             self._db.prefetch("number", [("workers",)])
@@ -140,7 +140,7 @@ class HostLeases:
             (number, name, process.boot, process.pid, process.started, process.space, self._lease_clock.era,
              self._lease_clock.now() + self._lease_clock.lease_s),
         )  # fmt: skip
-        return WorkerRegistration(number, self._lease_clock.lease_s)
+        return RegistrationTerms(number, self._lease_clock.lease_s)
 
     def workers_of_process(self, process: ProcessId) -> list[int]:
         rows = self._db.rows(
@@ -278,7 +278,7 @@ class HostLeases:
     def _describe(known: LoadedCollection, host: HostId, row: _HostRow, visits: list[Visit]) -> Lease:
         return Lease(
             host, row.key, known.row.id, known.row.revision, row.next_at, row.ended_at, row.delay_s, row.failures,
-            row.robots, visits, row.memory or b"", known.run,
+            row.robots_copy, visits, row.memory or b"", known.run,
         )  # fmt: skip
 
     def _assign(self, worker: int, host: HostId) -> None:
@@ -310,7 +310,7 @@ class HostLeases:
         if is_granted:
             self._assign(worker, host)
         free_at = row.next_at if row.worker is None else now + LOAN_WAIT_S
-        return HostLoan(is_granted, free_at, row.ended_at, row.delay_s, row.failures, row.robots)
+        return HostLoan(is_granted, free_at, row.ended_at, row.delay_s, row.failures, row.robots_copy)
 
     def held_delay(self, worker: int, host: HostId) -> float:
         """The delay of a host; raises if this worker does not hold it."""
@@ -365,8 +365,8 @@ class HostLeases:
                 report.host,
             ),
         )
-        if report.robots is not None:
-            self.store_robots(report.host, report.robots)
+        if report.robots_copy is not None:
+            self.store_robots(report.host, report.robots_copy)
         if report.memory is not None and len(report.memory) <= MEMORY_BYTES_MAX:
             self._db.run("UPDATE host SET memory = ? WHERE id = ?", (report.memory, report.host))
         if not report.keep and report.failures > row[1] and known.is_given_up(report.failures):
@@ -396,7 +396,7 @@ class HostLeases:
         text: bytes | None = self._db.value("SELECT text FROM robots WHERE digest = ?", (digest,))
         return text or b""
 
-    def store_robots(self, host: HostId, robots: CachedRobots) -> None:
+    def store_robots(self, host: HostId, robots: RobotsCopy) -> None:
         self._db.run("INSERT OR IGNORE INTO robots VALUES (?, ?)", (robots.digest, robots.text))
         self._db.run(
             "UPDATE host SET robots_status = ?, robots_digest = ?, robots_expires = ? WHERE id = ?",
@@ -415,10 +415,10 @@ class HostLeases:
         self._db.run("UPDATE host SET worker = NULL, next_at = ? WHERE id = ?", (next_at, host))
         self._ready.add(host)
 
-    def worker_statuses(self) -> list[WorkerLeaseStatus]:
+    def worker_statuses(self) -> list[RegisteredWorker]:
         now = self._lease_clock.now()
         rows = self._db.rows("SELECT name, pid, hosts, deadline, note FROM worker ORDER BY name")
         return [
-            WorkerLeaseStatus(name, pid, hosts, round(at - now, 1), from_text(note))
+            RegisteredWorker(name, pid, hosts, round(at - now, 1), from_text(note))
             for name, pid, hosts, at, note in rows
         ]

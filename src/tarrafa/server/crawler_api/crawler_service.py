@@ -330,10 +330,10 @@ class CrawlerService:
         """Close relays whose lease is over."""
         while True:
             await asyncio.sleep(SWEEP_EVERY_S)
-            for name in [name for name, relay in self._relays.items() if relay.is_lease_expired()]:
+            for name in [name for name, relay in self._relays.items() if relay.is_registration_expired()]:
                 async with self._lock_of(name):
                     relay = self._relays.get(name)
-                    if relay is not None and relay.is_lease_expired():
+                    if relay is not None and relay.is_registration_expired():
                         await self._close(name)
 
     def _lock_of(self, crawler: str) -> asyncio.Lock:

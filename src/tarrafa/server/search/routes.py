@@ -22,13 +22,13 @@ from tarrafa.errors import DataError, ShardUnavailable
 from tarrafa.model import SearchResult
 from tarrafa.parse.url import canonical
 from tarrafa.search.request import HITS_MAX, RESULT_DEPTH_MAX
+from tarrafa.search.result_cache import CACHE_AGE_MAX_S, IndexVersionSource, SearchResultCache
 from tarrafa.search.searcher import Searcher
 from tarrafa.server.error_status import UnknownResource
 from tarrafa.server.jinja_environment import PER_PAGE, ScoreExplanation, hit_views, results_pager
 from tarrafa.server.page_responses import NO_URL, PageResponses, json_response
 from tarrafa.server.search import feeds
 from tarrafa.server.search.params import SearchParams, filter_menus, integer_param, page_number_param, search_switches
-from tarrafa.server.search.result_cache import CACHE_AGE_MAX_S, IndexVersionSource, SearchResultCache
 
 FEED_HITS = 20
 CSV_HITS = HITS_MAX

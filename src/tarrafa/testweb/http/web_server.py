@@ -58,8 +58,8 @@ class WebServerStats(msgspec.Struct, frozen=True):
     def sentence(self) -> str:
         rate = f"{self.requests / self.cpu_s:,.0f} requests per CPU second" if self.cpu_s else "no CPU time"
         return (
-            f"served {self.requests:,} requests, {self.bytes / 1e6:,.1f} MB over {self.connections:,} connections "
-            f"in {self.uptime_s:.1f} s; own CPU {self.cpu_s:.2f} s, {rate}"
+            f"requests served: {self.requests:,}, {self.bytes / 1e6:,.1f} MB; connections: {self.connections:,}; "
+            f"time {self.uptime_s:.1f} s; own CPU {self.cpu_s:.2f} s, {rate}"
         )
 
 
@@ -213,7 +213,7 @@ class WebServer:
         if not self._is_own(request):
             return typed(404, PLAIN, f"{request.authority}: no such host in this world\n".encode())
         world = self.world
-        text = f"Tarrafa's synthetic Web, seed {world.seed}: {world.hosts} hosts, {world.pages} pages.\n"
+        text = f"Tarrafa's synthetic Web, seed {world.seed}; hosts: {world.hosts}, pages: {world.pages}.\n"
         text += f"By name, through this address: {world.root(1)} (header Host, or as a proxy)\n"
         if self._addresses:
             text += f"By address: {world.root(1, self.form)}\n"

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from tarrafa.clock import boottime
-from tarrafa.frontier.messages import FrontierOverview, HostLoan, HostReport, Lease, NextVisits, WorkerRegistration
+from tarrafa.frontier.messages import FrontierOverview, HostLoan, HostReport, Lease, NextVisits, RegistrationTerms
 from tarrafa.frontier.postgres.database_session import DatabaseSession, PostgresTransaction, in_transaction, on_store
 from tarrafa.frontier.postgres.row_cache import StaleRow
 from tarrafa.model import HostId
@@ -37,13 +37,13 @@ class LeaseCalls:
         self._unconfirmed: dict[int, float] = {}
         self._losses, self._has_lost_leases = session.connection.losses, False  # see `_release_unacknowledged`
 
-    def join(self, name: str, process: ProcessId, number: int | None = None) -> WorkerRegistration:
+    def join(self, name: str, process: ProcessId, number: int | None = None) -> RegistrationTerms:
         self.expire()
         ghost = self._session.transact(lambda work: work.store.hosts.find_rejoining(name, process))
         if ghost is not None:
             self.leave(ghost)
 
-        def change(work: PostgresTransaction) -> WorkerRegistration:
+        def change(work: PostgresTransaction) -> RegistrationTerms:
             terms = work.store.hosts.join(name, process, number)
             if number is not None:
                 self._unconfirmed[number] = self._session.lease_clock.now() + self._session.lease_clock.lease_s
@@ -52,7 +52,7 @@ class LeaseCalls:
         return self._session.transact(change)
 
     def is_confirmed(self, worker: int) -> bool:
-        """Whether the worker has renewed since it joined: then its lease fence knows this server, and notices its
+        """Whether the worker has renewed since it joined: then its worker fence knows this server, and notices its
         loss."""
         first = self._unconfirmed.get(worker)
         if first is None:
@@ -197,7 +197,7 @@ class LeaseCalls:
 
         answers = self._session.transact(change)
         for report, answer in zip(batch, answers, strict=True):
-            if not answer.held:
+            if not answer.is_leased:
                 self._held[worker].discard(report.host)
         return answers
 

@@ -167,4 +167,9 @@ def _join_reports(late: HostReport | None, report: HostReport) -> HostReport:
     if late is None:
         return report
     memory = late.memory if report.memory is None else report.memory
-    return replace(report, reports=[*late.reports, *report.reports], robots=report.robots or late.robots, memory=memory)
+    return replace(
+        report,
+        reports=[*late.reports, *report.reports],
+        robots_copy=report.robots_copy or late.robots_copy,
+        memory=memory,
+    )

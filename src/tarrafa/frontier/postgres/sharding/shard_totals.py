@@ -10,10 +10,10 @@ from tarrafa.frontier.messages import (
     CollectionStatus,
     FrontierOverview,
     HostCounts,
+    RegisteredWorker,
     RetryBatch,
     UrlLookup,
     UrlStatusFacts,
-    WorkerLeaseStatus,
 )
 from tarrafa.frontier.store.counters import Bucket
 from tarrafa.frontier.store.lookup import HOSTS_SHOWN, SAMPLES_SHOWN
@@ -28,7 +28,7 @@ SUMMED_FIELDS = (
 
 def merge_overviews(views: list[FrontierOverview]) -> FrontierOverview:
     collections: dict[str, CollectionStatus] = {}
-    nodes: dict[str, WorkerLeaseStatus] = {}
+    nodes: dict[str, RegisteredWorker] = {}
     for view in views:
         for one in view.collections:
             before = collections.get(one.name)

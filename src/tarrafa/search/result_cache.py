@@ -10,13 +10,14 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from functools import lru_cache
 from time import monotonic, perf_counter
 
 import msgspec
 
 from tarrafa.errors import DataError
 from tarrafa.index.reader import newest_commit
-from tarrafa.index.shards import parts
+from tarrafa.index.shards import parts, path_of
 from tarrafa.model import SearchResult
 from tarrafa.runtime.data_dir import DataDirectory, file_fingerprint
 from tarrafa.search.request import SearchRequest
@@ -57,6 +58,19 @@ class SearchResultCache:
 
     def search(self, request: SearchRequest) -> SearchResult:
         """The result, cached or new. `time_s` is the time of this call."""
+        found, version = self._cached(request)
+        if found is not None:
+            return found
+        result = self._search(request)
+        if not any(report.trouble for report in result.shards):
+            self._store(request, version, _CachedResult(result, self._now() + CACHE_AGE_MAX_S))
+        return result
+
+    def cached(self, request: SearchRequest) -> SearchResult | None:
+        """The result if it is cached; nothing is searched."""
+        return self._cached(request)[0]
+
+    def _cached(self, request: SearchRequest) -> tuple[SearchResult | None, Hashable]:
         started = perf_counter()
         version = self._version()
         with self._lock:
@@ -64,13 +78,10 @@ class SearchResultCache:
                 self._kept.clear()
                 self._cached_version, self._weight = version, 0
             kept = self._kept.get(request)
-            if kept is not None and kept.until > self._now():
-                self._kept.move_to_end(request)
-                return msgspec.structs.replace(kept.result, time_s=round(perf_counter() - started, 6))
-        result = self._search(request)
-        if not any(report.trouble for report in result.shards):
-            self._store(request, version, _CachedResult(result, self._now() + CACHE_AGE_MAX_S))
-        return result
+            if kept is None or kept.until <= self._now():
+                return None, version
+            self._kept.move_to_end(request)
+            return msgspec.structs.replace(kept.result, time_s=round(perf_counter() - started, 6)), version
 
     def _store(self, request: SearchRequest, version: Hashable, new: _CachedResult) -> None:
         with self._lock:
@@ -87,10 +98,16 @@ class SearchResultCache:
 def index_version(data: DataDirectory) -> Hashable:
     """The newest commit of each part of an index, and the files that may change what is shown of it."""
     try:
-        commits = [_commit(part) for part in parts(data)]
+        commits = [_commit(part) for part in _parts_at(data, file_fingerprint(path_of(data)))]
     except DataError:  # the searcher reports it
         commits = []
     return *commits, *(file_fingerprint(data.root / name) for name in OPERATOR_FILES)
+
+
+@lru_cache(16)  # data directories and their layouts
+def _parts_at(data: DataDirectory, layout: tuple[int, ...]) -> list[DataDirectory]:
+    """The parts of an index; `layout` identifies the file that names them."""
+    return parts(data)
 
 
 def _commit(part: DataDirectory) -> tuple[int, ...]:

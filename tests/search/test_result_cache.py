@@ -10,7 +10,7 @@ from tarrafa.index import follower as index
 from tarrafa.model import Hit, SearchResult, ShardReport
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.search.request import SearchRequest
-from tarrafa.server.search.result_cache import CACHE_AGE_MAX_S, OPERATOR_FILES, SearchResultCache, index_version
+from tarrafa.search.result_cache import CACHE_AGE_MAX_S, OPERATOR_FILES, SearchResultCache, index_version
 from tests.graph.archived_web import a_record, new_data, write
 
 
@@ -52,6 +52,18 @@ def test_the_same_question_is_asked_once(asking):
     answers.search(SearchRequest("a", 3, 3))
     answers.search(SearchRequest("a", 3, language="pt"))
     assert asking.asked == ["a", "a", "a"]
+
+
+def test_what_is_cached_can_be_read_without_a_search(asking):
+    answers = answers_of(asking)
+    assert answers.cached(SearchRequest("a", 3)) is None
+    found = answers.search(SearchRequest("a", 3))
+    kept = answers.cached(SearchRequest("a", 3))
+    assert kept is not None
+    assert kept.hits == found.hits
+    asking.moment = 2
+    assert answers.cached(SearchRequest("a", 3)) is None
+    assert asking.asked == ["a"]
 
 
 def test_a_new_commit_forgets_everything(asking):

@@ -1,11 +1,12 @@
-"""The lease of a worker: registers it at the frontier, renews from a thread, and forbids requests once it is lost.
+"""The fence of a worker: registers it at the frontier, renews from a thread, and forbids requests once that is lost.
 
-A thread of its own renews the worker's leases, whatever the event loop is busy with. When a renewal fails, or this
-process was stopped for longer than the lease, the fence is down: no request is sent any more, nothing is written, and
-the worker ends. The margin covers requests that are already on their way to the network. Each renewal compares the
-frontier's clock with ours; `on_drift` is called when they differ too much. The thread reads the states of the
-collections several times per renewal, so that a pause reaches even a worker whose event loop is late.
-Promises: after the lease may have ended, no request leaves and nothing is written.
+The leases of a worker's hosts hold as long as its registration. A thread of its own renews the registration, whatever
+the event loop is busy with. When a renewal fails, or this process was stopped for longer than a lease, the fence is
+down: no request is sent any more, nothing is written, and the worker ends. The margin covers requests that are already
+on their way to the network. Each renewal compares the frontier's clock with ours; `on_drift` is called when they differ
+too much. The thread reads the states of the collections several times per renewal, so that a pause reaches even a
+worker whose event loop is late.
+Promises: after the registration may have ended, no request is sent and nothing is written.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ from tarrafa.errors import NameTaken, TarrafaError
 from tarrafa.frontier.address import Address, BlockingClient, connect_blocking
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.clock_sync import CLOCK_SKEW_S_MAX, clock_skew_s
-from tarrafa.frontier.messages import REQUEST_MARGIN, FrontierCollectionState, WorkerRegistration
+from tarrafa.frontier.messages import REQUEST_MARGIN, FrontierCollectionState, RegistrationTerms
 from tarrafa.i18n import Message
 from tarrafa.runtime.data_dir import DataDirectory, write_atomically
 from tarrafa.runtime.process_identity import ProcessId, current_process, is_dead
@@ -39,7 +40,7 @@ class PreviousWorker(msgspec.Struct, frozen=True):
     lease_s: float
 
 
-async def register(frontier: Frontier, data: DataDirectory, name: str) -> tuple[WorkerRegistration, float]:
+async def register(frontier: Frontier, data: DataDirectory, name: str) -> tuple[RegistrationTerms, float]:
     """Register a worker under its name; returns the terms, and the boot time of the request for them.
 
     The frontier cannot know whether a worker on another machine was killed. Its successor can: `DATA/run/NAME.worker`
@@ -66,8 +67,8 @@ async def register(frontier: Frontier, data: DataDirectory, name: str) -> tuple[
         return terms, asked_at
 
 
-def unregister(data: DataDirectory, name: str) -> None:
-    """Free the name."""
+def free_name(data: DataDirectory, name: str) -> None:
+    """Remove the note of the process that had the name: a successor need not ask whether it is dead."""
     with contextlib.suppress(OSError):
         _path(data, name).unlink()
 
@@ -83,23 +84,23 @@ def _read(path: Path) -> PreviousWorker | None:
         return None
 
 
-class LeaseHolder(Protocol):
-    """A worker's leases: the worker's number, and whether they still hold."""
+class Registration(Protocol):
+    """The registration of a worker at the frontier: the worker's number, and whether its leases still hold."""
 
     @property
     def worker(self) -> int: ...
 
-    def holds_lease(self) -> bool:
+    def is_valid(self) -> bool:
         """Whether the results may still be written and reported."""
 
 
-class LeaseFence:
-    """Up while the lease holds. `note` returns the worker's notice, sent with each renewal."""
+class WorkerFence:
+    """Up while the registration is valid. `note` returns the worker's notice, sent with each renewal."""
 
     def __init__(
         self,
         address: Address,
-        terms: WorkerRegistration,
+        terms: RegistrationTerms,
         asked_at: float,
         clock: Clock,
         note: Callable[[], Message | str],
@@ -111,13 +112,13 @@ class LeaseFence:
         self._lease_s, self._deadline = terms.lease_s, asked_at + terms.lease_s
         self._on_lost, self._on_drift, self._on_states = on_lost, on_drift, on_states
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._renew, name="heartbeat", daemon=True)
+        self._thread = threading.Thread(target=self._renew, name="registration renewal", daemon=True)
         self._thread.start()
 
     def may_send(self) -> bool:
         return boottime() < self._deadline - self._lease_s * REQUEST_MARGIN
 
-    def holds_lease(self) -> bool:
+    def is_valid(self) -> bool:
         return boottime() < self._deadline
 
     def close(self) -> None:
@@ -143,7 +144,7 @@ class LeaseFence:
                 self._on_lost(error)
 
     def _renew_once(self, client: BlockingClient) -> float:
-        """Renew; returns how long the lease lasts."""
+        """Renew; returns how long the leases last."""
         asked_at = boottime()
         left_s = float(client.call("renew", self.worker, self._note()))
         self._deadline = asked_at + left_s

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tarrafa.crawl.worker.sandboxed_parser import (
+from tarrafa.crawl.worker.parser_with_sandbox import (
     IN_PROCESS_BYTES_MAX,
     IN_PROCESS_PRODUCT_MAX,
     DecodedBody,
     ParseJob,
     ParseJobResult,
-    SandboxedParser,
+    ParserWithSandbox,
     is_harmless,
     run_parse_job,
 )
@@ -35,15 +35,15 @@ def job(body: bytes, kind: str = "text/html; charset=utf-8") -> ParseJob:
 
 
 @pytest.fixture
-async def parser() -> AsyncIterator[SandboxedParser]:
-    parser = SandboxedParser()
+async def parser() -> AsyncIterator[ParserWithSandbox]:
+    parser = ParserWithSandbox()
     yield parser
     parser.close()
 
 
 def children() -> list[int]:
     """Our processes that read. There may be others: multiprocessing keeps one of its own once it has spawned any."""
-    return pids_of(os.getpid(), "tarrafa.crawl.worker.sandboxed_parser")
+    return pids_of(os.getpid(), "tarrafa.crawl.worker.parser_with_sandbox")
 
 
 def large(body: bytes) -> bytes:
@@ -74,7 +74,7 @@ USUAL = b'<script type="application/ld+json">{"@context": "https://schema.org", 
 
 @pytest.mark.parametrize(("block", "started"), [(USUAL, False), (ODD, True)])
 async def test_data_that_needs_a_parser_which_may_crash_is_read_elsewhere(
-    parser: SandboxedParser, block: bytes, started: bool
+    parser: ParserWithSandbox, block: bytes, started: bool
 ) -> None:
     assert is_harmless(job(PAGE + block))
     before = children()
@@ -110,21 +110,21 @@ def test_a_sitemap_is_tame_if_it_is_small_and_not_packed():
     assert not is_harmless(ParseJob(True, b"<urlset/>" + b" " * 100_000, "http://a.br/sitemap.xml", "application/xml"))
 
 
-async def test_a_page_read_elsewhere_is_the_page_read_here(parser: SandboxedParser) -> None:
+async def test_a_page_read_elsewhere_is_the_page_read_here(parser: ParserWithSandbox) -> None:
     assert await parser.parse(job(large(PAGE))) == run_parse_job(job(large(PAGE)))
     listing = ParseJob(True, b"http://a.br/1\n" * 10_000, "http://a.br/sitemap.txt", "text/plain")
     assert (await parser.parse(listing)).listing == run_parse_job(listing).listing
     assert len(children()) == 1, "one process for all"
 
 
-async def test_a_page_that_asks_for_too_much_is_hostile_and_the_next_one_is_read(parser: SandboxedParser) -> None:
+async def test_a_page_that_asks_for_too_much_is_hostile_and_the_next_one_is_read(parser: ParserWithSandbox) -> None:
     said = await parser.parse(job(GREEDY))
     assert said.hostile
     assert "too much" in str(said.refusal)
     assert (await parser.parse(job(large(PAGE)))).page == run_parse_job(job(large(PAGE))).page
 
 
-def process_is_asked(parser: SandboxedParser, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+def process_is_asked(parser: ParserWithSandbox, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
     """Set when the next page goes to the process."""
     asked, ensure_started = asyncio.Event(), parser._process.ensure_started
 
@@ -137,7 +137,7 @@ def process_is_asked(parser: SandboxedParser, monkeypatch: pytest.MonkeyPatch) -
 
 
 async def test_whoever_kills_the_process_costs_one_page(
-    parser: SandboxedParser, monkeypatch: pytest.MonkeyPatch
+    parser: ParserWithSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await parser.parse(job(large(PAGE)))
     (child,) = children()
@@ -153,7 +153,7 @@ async def test_whoever_kills_the_process_costs_one_page(
 
 
 async def test_a_process_that_dies_before_it_is_ready_costs_nothing(
-    parser: SandboxedParser, monkeypatch: pytest.MonkeyPatch
+    parser: ParserWithSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     starts = []
     popen = subprocess.Popen
@@ -169,14 +169,14 @@ async def test_a_process_that_dies_before_it_is_ready_costs_nothing(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give up the network for certain")
-async def test_the_process_has_no_network(parser: SandboxedParser) -> None:
+async def test_the_process_has_no_network(parser: ParserWithSandbox) -> None:
     await parser.parse(job(large(PAGE)))
     (child,) = children()
     assert Path(f"/proc/{child}/ns/net").readlink() != Path("/proc/self/ns/net").readlink()
 
 
 async def test_a_caller_that_goes_away_confuses_nobody(
-    parser: SandboxedParser, monkeypatch: pytest.MonkeyPatch
+    parser: ParserWithSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await parser.parse(job(large(PAGE)))
     asked = process_is_asked(parser, monkeypatch)
@@ -189,7 +189,7 @@ async def test_a_caller_that_goes_away_confuses_nobody(
     assert answer == ParseJobResult(page=run_parse_job(job(other)).page)
 
 
-async def test_a_commit_does_not_wait_until_the_pages_of_all_hosts_are_parsed(parser: SandboxedParser) -> None:
+async def test_a_commit_does_not_wait_until_the_pages_of_all_hosts_are_parsed(parser: ParserWithSandbox) -> None:
     decoded, at_commit = list[int](), list[int]()
 
     def decode(number: int) -> DecodedBody:
@@ -207,7 +207,7 @@ async def test_a_commit_does_not_wait_until_the_pages_of_all_hosts_are_parsed(pa
     assert decoded == list(range(100)), "in the order of their answers, sitemaps too"
 
 
-async def test_a_session_that_is_cancelled_leaves_its_turn_to_the_next(parser: SandboxedParser) -> None:
+async def test_a_session_that_is_cancelled_leaves_its_turn_to_the_next(parser: ParserWithSandbox) -> None:
     first = asyncio.create_task(parser.decode_and_parse(DecodedBody, heavy=False))
     cancelled, last = [asyncio.create_task(parser.decode_and_parse(DecodedBody, heavy=False)) for _ in range(2)]
     await asyncio.sleep(0)

@@ -11,12 +11,12 @@ import msgspec
 import pytest
 
 from tarrafa.clock import Clock, boot_id, boottime
-from tarrafa.crawl.worker import lease_fence
-from tarrafa.crawl.worker import lease_fence as fence_module
-from tarrafa.crawl.worker.lease_fence import LeaseFence
+from tarrafa.crawl.worker import worker_fence
+from tarrafa.crawl.worker import worker_fence as fence_module
+from tarrafa.crawl.worker.worker_fence import WorkerFence
 from tarrafa.errors import LeaseLost, NameTaken, TarrafaError, Unreachable
 from tarrafa.frontier.address import TcpServer
-from tarrafa.frontier.messages import ClockReading, WorkerRegistration
+from tarrafa.frontier.messages import ClockReading, RegistrationTerms
 from tarrafa.frontier.rpc import frontier_server
 from tarrafa.frontier.store.leases import LeaseClock
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
@@ -56,8 +56,8 @@ class Heard:
         self.apart.append(ahead_s)
         self.event.set()
 
-    def fence(self, address: TcpServer, terms: WorkerRegistration, clock: Clock) -> LeaseFence:
-        return LeaseFence(address, terms, boottime(), clock, lambda: "a note", self.on_lost, self.on_apart)
+    def fence(self, address: TcpServer, terms: RegistrationTerms, clock: Clock) -> WorkerFence:
+        return WorkerFence(address, terms, boottime(), clock, lambda: "a note", self.on_lost, self.on_apart)
 
 
 def true_clock() -> Clock:
@@ -82,7 +82,7 @@ async def test_a_lease_is_renewed_over_tcp_with_what_the_worker_has_to_say(tmp_p
                 heard.event.set()
             return "a note"
 
-        fence = LeaseFence(address, terms, boottime(), true_clock(), note, heard.on_lost, heard.on_apart)
+        fence = WorkerFence(address, terms, boottime(), true_clock(), note, heard.on_lost, heard.on_apart)
         assert await asyncio.to_thread(heard.event.wait, WAIT_S)
         assert asked == sorted(set(asked)), "later each time"
         (node,) = (await frontier.overview()).nodes
@@ -94,11 +94,11 @@ async def test_a_lease_is_renewed_over_tcp_with_what_the_worker_has_to_say(tmp_p
 async def test_the_fence_falls_before_the_lease_does(tmp_path):
     async with a_frontier(tmp_path, 3600.0) as (frontier, address, _):
         terms, heard = await frontier.join("w", current_process()), Heard()
-        fence = LeaseFence(address, terms, boottime() - 3300.0, true_clock(), str, heard.on_lost, heard.on_apart)
-        assert (fence.holds_lease(), fence.may_send()) == (True, False), "in the last part of a lease no request leaves"
+        fence = WorkerFence(address, terms, boottime() - 3300.0, true_clock(), str, heard.on_lost, heard.on_apart)
+        assert (fence.is_valid(), fence.may_send()) == (True, False), "in the last part of a lease no request leaves"
         await asyncio.to_thread(fence.close)
-        late = LeaseFence(address, terms, boottime() - 3601.0, true_clock(), str, heard.on_lost, heard.on_apart)
-        assert (late.holds_lease(), late.may_send()) == (False, False)
+        late = WorkerFence(address, terms, boottime() - 3601.0, true_clock(), str, heard.on_lost, heard.on_apart)
+        assert (late.is_valid(), late.may_send()) == (False, False)
         await asyncio.to_thread(late.close)
 
 
@@ -109,7 +109,7 @@ async def test_a_frontier_that_has_given_the_lease_to_others_brings_the_fence_do
         fence = heard.fence(address, terms, true_clock())
         assert await asyncio.to_thread(heard.event.wait, WAIT_S)
         assert isinstance(heard.lost[0], LeaseLost)
-        assert not fence.holds_lease()
+        assert not fence.is_valid()
 
 
 async def test_a_frontier_that_is_gone_brings_the_fence_down(tmp_path):
@@ -132,7 +132,7 @@ async def test_a_clock_that_jumps_is_noticed_and_the_lease_holds(tmp_path, often
         FalseClock.shift[0] = jump
         assert await asyncio.to_thread(heard.event.wait, WAIT_S)
         assert heard.apart[0] == pytest.approx(-jump)
-        assert fence.holds_lease(), "leases do not depend on anybody's wall clock"
+        assert fence.is_valid(), "leases do not depend on anybody's wall clock"
         await asyncio.to_thread(fence.close)
 
 
@@ -153,7 +153,7 @@ def a_dead_process() -> ProcessId:
 
 
 def remember(data: DataDirectory, process: ProcessId, lease_s: float) -> None:
-    content = msgspec.json.encode(lease_fence.PreviousWorker(process, lease_s))
+    content = msgspec.json.encode(worker_fence.PreviousWorker(process, lease_s))
     (data.run / "n-1.worker").write_bytes(content)
 
 
@@ -162,13 +162,13 @@ async def test_a_successor_buries_its_predecessor_and_has_its_name_at_once(tmp_p
         dead = a_dead_process()
         former = await frontier.join("n-1", dead)
         remember(data, dead, 60.0)
-        terms, asked_at = await lease_fence.register(frontier, data, "n-1")
+        terms, asked_at = await worker_fence.register(frontier, data, "n-1")
         assert terms.worker > former.worker
         assert asked_at <= boottime()
         with pytest.raises(LeaseLost):
             await frontier.renew(former.worker, "")
-        assert lease_fence._read(data.run / "n-1.worker") == lease_fence.PreviousWorker(current_process(), 60.0)
-        lease_fence.unregister(data, "n-1")
+        assert worker_fence._read(data.run / "n-1.worker") == worker_fence.PreviousWorker(current_process(), 60.0)
+        worker_fence.free_name(data, "n-1")
         assert not list(data.run.glob("*.worker"))
 
 
@@ -177,7 +177,7 @@ async def test_where_the_predecessor_cannot_be_seen_its_lease_is_waited_for(tmp_
         before_the_boot = ProcessId("another boot", 4242, 1)
         former = await frontier.join("n-1", before_the_boot)
         remember(data, before_the_boot, 0.4)
-        terms, _ = await lease_fence.register(frontier, data, "n-1")
+        terms, _ = await worker_fence.register(frontier, data, "n-1")
         assert terms.worker > former.worker
 
 
@@ -188,7 +188,7 @@ async def test_a_name_that_somebody_else_has_is_an_error_at_once(tmp_path, data,
         if record is not None:
             (data.run / "n-1.worker").write_bytes(record)
         with pytest.raises(NameTaken, match=r"named 'n-1' is at work already \(process 4242\); use another --name"):
-            await lease_fence.register(frontier, data, "n-1")
+            await worker_fence.register(frontier, data, "n-1")
 
 
 class SlowServer:
@@ -211,7 +211,7 @@ class SlowServer:
 def test_a_server_that_missed_a_renewal_is_asked_again_soon(monkeypatch):
     heard, enough = Heard(), threading.Event()
     monkeypatch.setattr(fence_module, "connect_blocking", lambda address: SlowServer(enough))
-    fence = heard.fence(TcpServer("127.0.0.1", 1, TOKEN), WorkerRegistration(1, LEASE_S), true_clock())
+    fence = heard.fence(TcpServer("127.0.0.1", 1, TOKEN), RegistrationTerms(1, LEASE_S), true_clock())
     assert enough.wait(LEASE_S / fence_module.RENEWALS_PER_LEASE - 1), "within the time of one renewal"
     fence.close()
     assert not heard.lost
