@@ -13,7 +13,6 @@ checks, too.
 """
 
 import ctypes
-import importlib.metadata
 import importlib.util
 import mmap
 import os
@@ -130,7 +129,9 @@ class CompiledKernels:
 
     def _file_name(self) -> str:
         """Code for another source, compiler, layout of the file or architecture has another name."""
-        parts = [platform.machine(), importlib.metadata.version("numba")]
+        from importlib.metadata import version  # 20 ms that a worker's first request does not wait for
+
+        parts = [platform.machine(), version("numba")]
         for module in (self._module, COMPILER, __name__):
             found = importlib.util.find_spec(module)
             if found is not None and found.origin is not None:
