@@ -102,8 +102,11 @@ class Watchdog:
             self.on_heartbeat(heartbeat)
 
     async def wait_for_heartbeat(self, child: ChildProcess, wait_s_max: float) -> None:
-        """Return at the next heartbeat of a child, when it ends, or after this time."""
+        """Return when the first heartbeat of a child was received, when it ends, or after this time."""
         assert child.process is not None
+        silence = self._silences.get(child.process)
+        if child.process.pid in self._heard or (silence is not None and not silence.is_starting):
+            return
         heard = self._waiting[child.process.pid] = asyncio.Event()
         tasks = [asyncio.create_task(heard.wait()), asyncio.create_task(child.process.wait())]
         try:
