@@ -6,7 +6,8 @@ import re
 from rich.table import Table
 
 from tarrafa.cli import output
-from tarrafa.cli.output import CleanConsole, counted, new_table, print_table
+from tarrafa.cli.output import CleanConsole, new_table, print_table
+from tarrafa.runtime.terminal import counted
 
 NUMBERS = [f"{number}.12345" for number in range(20)]
 

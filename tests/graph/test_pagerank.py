@@ -1,12 +1,17 @@
 """PageRank: what a dense computation gives, whatever the links are and wherever it starts."""
 
+from typing import TypeVar
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from tarrafa.graph import pagerank_kernels
 from tarrafa.graph.pagerank import DAMPING, LinkMatrix, pagerank
+
+Number = TypeVar("Number", int, float)
 
 
 def links_of(nodes: int, edges: set[tuple[int, int]]) -> LinkMatrix:
@@ -108,3 +113,30 @@ def test_graphs_that_one_can_compute_by_hand(nodes, edges, ranks, compiled):
 def test_sweeps_are_bounded_whatever_is_asked_for(compiled):
     links, blocks = links_of(200, a_web(200, 1)), np.zeros(200, np.int32)
     assert pagerank(links, blocks, tolerance=0.0, sweeps_max=3, compiled=compiled).sweeps == 3
+
+
+class BoundedArray(list[Number]):
+    """An array of numba's kernels, which have no bounds checks: no entry outside of it is read or written."""
+
+    def __getitem__(self, place):
+        assert 0 <= place < len(self)
+        return super().__getitem__(place)
+
+    def __setitem__(self, place, value):
+        assert 0 <= place < len(self)
+        super().__setitem__(place, value)
+
+
+@given(some_graphs(), st.integers(0, 5))
+@settings(deadline=None)
+def test_kernels_touch_no_entry_outside_of_their_arrays(graph, sweeps_max):
+    nodes, edges, _ = graph
+    links = links_of(nodes, edges)
+    pointers, sources = BoundedArray(map(int, links.pointers)), BoundedArray(map(int, links.sources))
+    linking = BoundedArray(map(int, np.flatnonzero(links.links_of)))
+    share = BoundedArray(DAMPING / count if count else 0.0 for count in map(int, links.links_of))
+    gives, values, changes = BoundedArray(share), BoundedArray([1.0] * nodes), BoundedArray([0.0])
+    swept = pagerank_kernels.sweep(pointers, sources, linking, len(linking), share, gives, 0.0, sweeps_max, changes)
+    assert swept <= sweeps_max
+    assert pagerank_kernels.receive(pointers, sources, gives, values, nodes) == nodes
+    assert (len(pointers), len(sources)) == (nodes + 1, pointers[nodes])  # no larger than the caller's

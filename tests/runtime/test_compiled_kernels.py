@@ -15,6 +15,7 @@ from tarrafa.runtime.compiled_kernels import (
     USES_BEFORE_COMPILATION,
     CompiledKernels,
     cache_folders,
+    has_numba_cache,
     lock_path,
     prune_folder,
     use_own_numba_cache,
@@ -152,6 +153,15 @@ def test_numba_has_a_cache_where_the_installation_cannot_be_written(monkeypatch,
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
 
 
+def test_without_any_folder_numba_compiles_without_a_cache(tmp_path, monkeypatch):
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    (tmp_path / "cache").write_text("a file where the folder should be")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "cache"))
+    monkeypatch.setattr(compiled_kernels, "__file__", str(tmp_path / "cache" / "tarrafa" / "runtime" / "a.py"))
+    use_own_numba_cache()
+    assert "NUMBA_CACHE_DIR" not in os.environ and not has_numba_cache()
+
+
 def test_old_files_are_removed(tmp_path):
     for number in range(FILES_KEPT_MAX + 3):
         path = tmp_path / f"{number}{SUFFIX}"
@@ -166,3 +176,17 @@ def test_no_process_imports_a_compiler(module):
     code = f"import sys, {module}; print({{'numba', 'llvmlite'}} & set(sys.modules))"
     found = subprocess.run([sys.executable, "-Pc", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize(
+    ("module", "late"),
+    [
+        ("tarrafa.crawl.worker.worker", {"numpy", "turbohtml", "importlib.metadata"}),
+        ("tarrafa.cli.crawl", {"rich", "numpy", "importlib.metadata"}),
+        ("tarrafa.frontier.rpc.frontier_server", {"numpy", "turbohtml", "importlib.metadata"}),
+    ],
+)
+def test_the_first_request_of_a_crawl_does_not_wait_for_code_that_it_does_not_need(module, late):
+    code = f"import sys, {module}; print(sorted({late} & set(sys.modules)))"
+    found = subprocess.run([sys.executable, "-Pc", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"

@@ -10,18 +10,14 @@ import contextlib
 import re
 import signal
 import socket
+import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from types import TracebackType
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
-from rich.console import Group
-from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
-from rich.text import Text
 
 from tarrafa.cli.options import (
     DEFAULT_DATA,
@@ -34,7 +30,6 @@ from tarrafa.cli.options import (
     TokenFile,
     existing_data,
 )
-from tarrafa.cli.output import PLAIN_EVERY_S, CleanConsole, counted
 from tarrafa.clock import Clock, boottime
 from tarrafa.config import Collection
 from tarrafa.config.sections import ScheduleConfig
@@ -66,8 +61,11 @@ from tarrafa.index import shards
 from tarrafa.model import STATUS_MEANING, Status
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.heartbeat import is_supervised
-from tarrafa.runtime.terminal import print_line, print_note
+from tarrafa.runtime.terminal import PLAIN_EVERY_S, counted, print_line, print_note
 from tarrafa.runtime.token import load_token
+
+if TYPE_CHECKING:
+    from tarrafa.cli.output import LiveProgress
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 WATCH_EVERY_S = 0.5
@@ -239,35 +237,30 @@ class CrawlProgress:
     """Shows the numbers of one collection while it is crawled. Use it in a `with`."""
 
     def __init__(self, name: str, *, quiet: bool = False) -> None:
-        self._name, self._quiet = name, quiet
-        self._console = CleanConsole(stderr=True)
-        self._live = Live(console=self._console, refresh_per_second=4, transient=True)
-        self._shown_at = 0.0
-        self._is_terminal = self._console.is_terminal and not quiet
+        self._name, self._quiet, self._shown_at = name, quiet, 0.0
+        self._live: LiveProgress | None = None
 
     def __enter__(self) -> "CrawlProgress":
-        if self._is_terminal:
-            self._live.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self._is_terminal:
+        if self._live is not None:
             self._live.stop()
 
     def show(self, status: CollectionStatus) -> None:
-        if self._is_terminal:
-            self._live.update(self._drawn(status))
-        elif not self._quiet and boottime() - self._shown_at >= PLAIN_EVERY_S:
+        if self._quiet:
+            return
+        if sys.stderr.isatty():
+            self._draw(status)
+        elif boottime() - self._shown_at >= PLAIN_EVERY_S:
             self._shown_at = boottime()
             print_note(f"{self._name}: {progress_line(status)}")
 
-    def _drawn(self, status: CollectionStatus) -> Group:
-        bar = Table.grid(padding=(0, 1))
-        total = max(1, expected_pages(status))
-        bar.add_row(
-            Text(self._name, style="bold cyan"), ProgressBar(total=total, completed=status.kept_by_run, width=40)
-        )
-        return Group(bar, Text(progress_line(status)))
+    def _draw(self, status: CollectionStatus) -> None:
+        from tarrafa.cli.output import LiveProgress  # loads rich, for which the first request would wait
+
+        self._live = self._live or LiveProgress(self._name)
+        self._live.show(status.kept_by_run, max(1, expected_pages(status)), progress_line(status))
 
 
 def node_name(name: str | None) -> str:

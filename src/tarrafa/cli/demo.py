@@ -21,7 +21,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from tarrafa.cli.crawl import UNFINISHED_STATES, run_until_interrupted, show_progress, status_of
-from tarrafa.cli.output import counted, print_table
+from tarrafa.cli.output import print_table
 from tarrafa.clock import Clock
 from tarrafa.coordinator.node.coordinator_node import CoordinatorNode
 from tarrafa.crawl.scope.collection_loader import load_collection
@@ -31,7 +31,7 @@ from tarrafa.frontier.store.sqlite_frontier import read_statuses_by_host, read_u
 from tarrafa.model import STATUS_MEANING
 from tarrafa.parse.url import host_id, host_key, host_name, url_id
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.runtime.terminal import print_line, print_note
+from tarrafa.runtime.terminal import counted, print_line, print_note
 from tarrafa.search.request import SearchRequest
 from tarrafa.search.searcher import Searcher
 from tarrafa.server.auth.authentication import Authenticator

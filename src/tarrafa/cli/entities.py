@@ -9,7 +9,8 @@ import typer
 from rich.markup import escape
 
 from tarrafa.cli.options import DEFAULT_DATA, CollectionFilter, Data, Json, existing_data
-from tarrafa.cli.output import console, counted, print_result
+from tarrafa.cli.output import console, print_result
+from tarrafa.runtime.terminal import counted
 from tarrafa.server.entities.display import display_iri, summarize_properties, truncate
 from tarrafa.server.entities.params import EntityParams, parse_condition
 from tarrafa.server.entities.routes import EntitySearchResponse, FacetListResponse, find_entities, list_facet

@@ -8,12 +8,13 @@ from rich.markup import escape
 
 from tarrafa.cli.crawl import frontier_time
 from tarrafa.cli.options import DEFAULT_DATA, CollectionFilter, Data, FrontierAddress, Json, TokenFile
-from tarrafa.cli.output import console, counted, new_table, print_field, print_result, print_table
+from tarrafa.cli.output import console, new_table, print_field, print_result, print_table
 from tarrafa.crawl.explain.explain import Explanation, HostExplanation, RobotsVerdict, UrlExplanation
 from tarrafa.crawl.explain.explain import explain as explain_url
 from tarrafa.crawl.explain.freshness import ChangeEstimate
 from tarrafa.frontier.address import from_command_line
 from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.terminal import counted
 
 HISTORY_SHOWN = 20
 

@@ -11,7 +11,9 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 import msgspec
-from rich.console import Console, ConsoleOptions, RenderableType
+from rich import progress_bar
+from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.live import Live
 from rich.markup import escape
 from rich.progress import (
     BarColumn,
@@ -28,10 +30,9 @@ from rich.text import Text
 
 from tarrafa.clock import boottime
 from tarrafa.i18n import ENGLISH
-from tarrafa.runtime.terminal import escape_unprintable, print_note, printable
+from tarrafa.runtime.terminal import PLAIN_EVERY_S, escape_unprintable, print_note, printable
 
 T = TypeVar("T")
-PLAIN_EVERY_S = 2.0
 TABLE_WIDTH_MAX = 10_000
 
 
@@ -44,11 +45,6 @@ class CleanConsole(Console):
 
 
 console = CleanConsole(highlight=False, soft_wrap=True)
-
-
-def counted(count: int, one: str, many: str = "") -> str:
-    """`1 page`, `1,200 pages`; `many` where the plural is not `one` with an s."""
-    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
 
 
 def print_json(value: Any) -> None:
@@ -121,6 +117,25 @@ class ProgressBar:
 
     def __call__(self, more: int) -> None:
         self._progress.advance(self._task, more)
+
+
+class LiveProgress:
+    """A bar with a name, and a line below it, redrawn on stderr until it is stopped."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._live = Live(console=CleanConsole(stderr=True), refresh_per_second=4, transient=True)
+        self._live.start()
+
+    def show(self, done: int, total: int, line: str) -> None:
+        bar = Table.grid(padding=(0, 1))
+        bar.add_row(
+            Text(self._name, style="bold cyan"), progress_bar.ProgressBar(total=total, completed=done, width=40)
+        )
+        self._live.update(Group(bar, Text(line)))
+
+    def stop(self) -> None:
+        self._live.stop()
 
 
 class StepProgress:

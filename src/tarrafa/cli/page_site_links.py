@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from tarrafa.cli.crawl import frontier_time
 from tarrafa.cli.options import DEFAULT_DATA, CollectionFilter, Data, FrontierAddress, Json, TokenFile, existing_data
-from tarrafa.cli.output import console, counted, print_field, print_json, print_result
+from tarrafa.cli.output import console, print_field, print_json, print_result
 from tarrafa.crawl.explain.explain import format_time
 from tarrafa.crawl.explain.page_and_site import HostDetails, PageDetails, SiteDetails, describe_page, describe_site
 from tarrafa.errors import ConfigError
@@ -18,6 +18,7 @@ from tarrafa.frontier.address import from_command_line
 from tarrafa.graph.reader import GraphReader
 from tarrafa.graph.sites import LinkedSite, SitePaging
 from tarrafa.model import InAndOutLinks, LinkedPage
+from tarrafa.runtime.terminal import counted
 from tarrafa.search.searcher import Searcher
 
 OFFSET_MAX = 1_000_000_000

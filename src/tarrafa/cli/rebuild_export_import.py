@@ -15,7 +15,7 @@ from tarrafa.archive.warc_reader import bytes_behind, durable_lengths, survey_ar
 from tarrafa.archive.warc_writer import recover_archive
 from tarrafa.cli.crawl import connected
 from tarrafa.cli.options import DEFAULT_DATA, CollectionFilter, Data, FrontierAddress, TokenFile
-from tarrafa.cli.output import EscapedOutput, ProgressBar, counted
+from tarrafa.cli.output import EscapedOutput, ProgressBar
 from tarrafa.clock import Clock
 from tarrafa.crawl.rebuild_frontier import rebuild as rebuild_from_archive
 from tarrafa.crawl.scope.collection_loader import load_collection
@@ -40,7 +40,7 @@ from tarrafa.index import shards
 from tarrafa.index.parallel_rebuild import rebuild_in_parallel
 from tarrafa.runtime.data_dir import DataDirectory, replace_atomically
 from tarrafa.runtime.public_suffix_list import bundled_suffix_list
-from tarrafa.runtime.terminal import print_line, print_note
+from tarrafa.runtime.terminal import counted, print_line, print_note
 from tarrafa.takedown import TakedownEntry, read_entries
 from tarrafa.triples import follower as triples
 from tarrafa.triples import storage

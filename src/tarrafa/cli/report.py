@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tarrafa.cli.options import DEFAULT_DATA, Data, FrontierAddress, Language, TokenFile
-from tarrafa.cli.output import StepProgress, counted, print_document
+from tarrafa.cli.output import StepProgress, print_document
 from tarrafa.clock import Clock
 from tarrafa.coordinator.monitoring import utilization
 from tarrafa.coordinator.node.search_peers import read_recorded_nodes
@@ -20,7 +20,7 @@ from tarrafa.report.distributed.part_requests import RemoteNodes, ReportNode, fi
 from tarrafa.report.layout import missing_node_sentence
 from tarrafa.report.report_builder import build_report
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.runtime.terminal import print_line, print_note
+from tarrafa.runtime.terminal import counted, print_line, print_note
 from tarrafa.runtime.token import load_token
 
 MOMENT_FORMS = "2026-11-16, 2026-11-16T14:00 or 2026-11-16T14:00+00:00"

@@ -15,12 +15,12 @@ from rich.markup import escape
 from typer.core import TyperCommand
 
 from tarrafa.cli.options import DEFAULT_DATA, CollectionFilter, Data, Json, TokenFile, existing_data
-from tarrafa.cli.output import console, counted, print_json, print_result
+from tarrafa.cli.output import console, print_json, print_result
 from tarrafa.errors import ConfigError, TarrafaError
 from tarrafa.frontier.rpc.frontier_server import is_loopback
 from tarrafa.model import SearchResult
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.runtime.terminal import print_line, print_note
+from tarrafa.runtime.terminal import counted, print_line, print_note
 from tarrafa.runtime.token import HOW_TO_MAKE_A_TOKEN, TOKEN_VARIABLE, Token, load_token
 from tarrafa.search.curation import path_of, read_rules
 from tarrafa.search.remote_shard import RemoteShard

@@ -8,10 +8,11 @@ import numpy as np
 import typer
 
 from tarrafa.cli.options import DEFAULT_DATA, Data, Json
-from tarrafa.cli.output import StepProgress, console, counted, new_table, print_json, print_result, print_table
+from tarrafa.cli.output import StepProgress, console, new_table, print_json, print_result, print_table
 from tarrafa.clock import Clock
 from tarrafa.revisit.change_rate import DAY_S
 from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.terminal import counted
 from tarrafa.simulate import policy_comparison
 from tarrafa.simulate.classic_policies import (
     ClassicExperiment,

@@ -26,7 +26,7 @@ from rich.text import Text
 
 from tarrafa.cli.crawl import fetch_overview, format_statuses, run_until_interrupted, time_left_text
 from tarrafa.cli.options import DEFAULT_DATA, Data, FrontierAddress, Json, TokenFile
-from tarrafa.cli.output import CleanConsole, console, counted, new_table, print_document, print_json, print_table
+from tarrafa.cli.output import CleanConsole, console, new_table, print_document, print_json, print_table
 from tarrafa.clock import Clock, boottime
 from tarrafa.crawl.supervisor.completion import has_failed, shown_state
 from tarrafa.errors import DataError, TarrafaError
@@ -37,6 +37,7 @@ from tarrafa.i18n import ENGLISH
 from tarrafa.index.follower import IndexStatus, index_status
 from tarrafa.index.kept_pages import KeptPages, count_kept_pages
 from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.terminal import counted
 from tarrafa.triples.status import TriplesStatus, triples_status
 
 FOLLOWERS_EVERY_S = 5.0

@@ -29,6 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 from tarrafa.revisit.optimal_frequency import CELLS, RATIOS, Floats, Mask, check_arrays
 from tarrafa.revisit.visit_value import staleness as plain_staleness
 from tarrafa.revisit.visit_value import value_growth
+from tarrafa.runtime.compiled_kernels import has_numba_cache
 
 Integers = NDArray[np.int64]
 Servers = NDArray[np.int32]
@@ -48,17 +49,17 @@ HIGHEST = int(np.array(np.inf).view(np.int64))
 
 
 def compiled(function: Function) -> Function:
-    """Compile with numba, cached on disk. After a change in `visit_value` remove __pycache__: numba watches one file
-    only.
+    """Compile with numba, cached on disk if that is possible. After a change in `visit_value` remove __pycache__: numba
+    watches one file only.
     """
-    return cast(Function, njit(cache=True, error_model="numpy")(function))
+    return cast(Function, njit(cache=has_numba_cache(), error_model="numpy")(function))
 
 
 def compiled_parallel(function: Function) -> Function:
     """Compile for several threads. Not for a function that is also `compiled`: the two would share their file
     on disk.
     """
-    return cast(Function, njit(cache=True, error_model="numpy", parallel=True)(function))
+    return cast(Function, njit(cache=has_numba_cache(), error_model="numpy", parallel=True)(function))
 
 
 staleness = compiled(plain_staleness)

@@ -13,7 +13,6 @@ checks, too.
 """
 
 import ctypes
-import importlib.metadata
 import importlib.util
 import mmap
 import os
@@ -42,6 +41,7 @@ FILE_BYTES_MAX = 16 << 20
 FILES_KEPT_MAX = 16  # in a folder, for all modules and versions
 COMPILER = "tarrafa.runtime.kernel_compiler"
 SUFFIX = ".kernels"
+NUMBA_CACHE_VARIABLE = "NUMBA_CACHE_DIR"
 
 _CODE_START = mmap.PAGESIZE
 _DIGEST_BYTES, _LENGTH_BYTES = 16, 4
@@ -130,7 +130,9 @@ class CompiledKernels:
 
     def _file_name(self) -> str:
         """Code for another source, compiler, layout of the file or architecture has another name."""
-        parts = [platform.machine(), importlib.metadata.version("numba")]
+        from importlib.metadata import version  # 20 ms that a worker's first request does not wait for
+
+        parts = [platform.machine(), version("numba")]
         for module in (self._module, COMPILER, __name__):
             found = importlib.util.find_spec(module)
             if found is not None and found.origin is not None:
@@ -208,8 +210,17 @@ def use_own_numba_cache() -> None:
     """For the modules that numba compiles in the process that uses them (planner, simulator): where their folders
     cannot be written, numba has our cache folder instead of an error. To be called before they are imported.
     """
-    if not os.access(Path(__file__).parents[1], os.W_OK) and (folders := cache_folders()):
-        os.environ.setdefault("NUMBA_CACHE_DIR", str(folders[0]))
+    if not _is_installation_writable() and (folders := cache_folders()):
+        os.environ.setdefault(NUMBA_CACHE_VARIABLE, str(folders[0]))
+
+
+def has_numba_cache() -> bool:
+    """Whether numba has a folder for its cache. Without one, `njit(cache=True)` would be an error."""
+    return _is_installation_writable() or NUMBA_CACHE_VARIABLE in os.environ
+
+
+def _is_installation_writable() -> bool:
+    return os.access(Path(__file__).parents[1], os.W_OK)
 
 
 def prune_folder(folder: Path) -> None:

@@ -11,6 +11,12 @@ import sys
 UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\N{ARABIC LETTER MARK}\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
+PLAIN_EVERY_S = 2.0  # between lines of progress where stderr is no terminal
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """`1 page`, `1,200 pages`; `many` where the plural is not `one` with an s."""
+    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
 
 
 def printable(text: str) -> str:

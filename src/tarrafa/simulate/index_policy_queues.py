@@ -26,12 +26,13 @@ from numba import njit
 from numba.extending import register_jitable
 
 from tarrafa.revisit import policy, visit_value
+from tarrafa.runtime.compiled_kernels import has_numba_cache
 from tarrafa.simulate.workload import Floats, Numbers
 
 NO_PAGE = -1
 LONG_AGO_S = -1e9  # last visit of a page never visited: thirty years before the start
 
-compiled = njit(cache=True, nogil=True)
+compiled = njit(cache=has_numba_cache(), nogil=True)
 
 
 for _function in (visit_value.staleness, visit_value.value_growth):

@@ -20,12 +20,13 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
+from tarrafa.runtime.compiled_kernels import has_numba_cache
 from tarrafa.simulate.workload import Floats, Numbers
 
 NOT_MADE = np.inf
 TOLERANCE_S = 1e-6  # of the check alone: seconds of a day are kept to some 1e-11 s
 
-compiled = njit(cache=True, nogil=True)
+compiled = njit(cache=has_numba_cache(), nogil=True)
 
 
 @dataclass(slots=True, frozen=True)

@@ -90,6 +90,26 @@ async def test_child_without_heartbeats_for_long_is_killed_and_its_cause_is_told
     assert one.lines == ["w1: no heartbeat for 60 s; it is killed"]
 
 
+async def test_the_first_heartbeat_of_a_child_is_waited_for_and_no_later_one(tmp_path):
+    async with harness(tmp_path) as one:
+        waiting = asyncio.create_task(one.watchdog.wait_for_heartbeat(one.child, 600.0))
+        await asyncio.sleep(0)
+        one.beat(os.getpid())
+        assert not waiting.done()
+        one.beat(one.pid)
+        await waiting
+        await one.watchdog.wait_for_heartbeat(one.child, 600.0)
+        one.tick()
+        await one.watchdog.wait_for_heartbeat(one.child, 600.0)
+
+
+async def test_a_child_that_ends_or_is_silent_for_too_long_is_not_waited_for(tmp_path):
+    async with harness(tmp_path) as one:
+        await one.watchdog.wait_for_heartbeat(one.child, 0.0)
+        one.child.kill()
+        await one.watchdog.wait_for_heartbeat(one.child, 600.0)
+
+
 @pytest.mark.parametrize("elapsed_s", [5.0, 3600.0])
 async def test_time_in_which_the_machine_slept_or_the_supervisor_was_stopped_does_not_count(tmp_path, elapsed_s):
     async with harness(tmp_path) as one:

@@ -42,6 +42,7 @@ CATCH_UP_S_MAX = 10.0  # after Ctrl-C
 WAIT_S = 15.0
 SETTLE_S_MAX = 30.0
 ROOTS_PER_CALL = 4_000
+FOLLOWERS_WAIT_S_MAX = 5.0  # for the first worker
 
 
 class Supervisor:
@@ -113,10 +114,10 @@ class Supervisor:
             self._closing.enter_context(self.watchdog)
             recover_archive(self.data.archive)
             self._followers.prepare()
-            await asyncio.gather(self.frontier_link.open(), self._start_workers_early())
+            await asyncio.gather(self.frontier_link.open(), self._start_worker_early())
             await self._sync_clock()
             self._start_takedown_and_deletion_sync()
-            await self._start_missing()
+            await self._start_all()
         except BaseException:
             await self._shut_down()
             raise
@@ -125,16 +126,36 @@ class Supervisor:
     async def __aexit__(self, *_: object) -> None:
         await self._shut_down()
 
-    async def _start_workers_early(self) -> None:
-        """Start the workers beside the frontier server of our own: until they have loaded their code, it is ready."""
-        if self._is_frontier_local:
-            for worker in self._workers:
+    async def _start_worker_early(self) -> None:
+        """Start the first worker beside the frontier server of our own: until it has loaded its code, that is ready.
+        Two processors have no time for more before the first request."""
+        if self._is_frontier_local and self._workers:
+            await self._processes.start(self._workers[0])
+
+    async def _start_all(self) -> None:
+        """Start all workers, and followers when the first worker works: before the first page they have nothing to
+        do but to load their code, for which the worker would wait."""
+        if not self._workers:
+            await self._start_missing()
+            return
+        for worker in self._workers:
+            if not worker.launches:
                 await self._processes.start(worker)
+        task = asyncio.create_task(self._start_followers(self._workers[0]))
+        self._closing.callback(task.cancel)
+        self._processes.track(task)
+
+    async def _start_followers(self, worker: ChildProcess) -> None:
+        await self.watchdog.wait_for_heartbeat(worker, FOLLOWERS_WAIT_S_MAX)
+        try:
+            await self._start_missing()
+        except TarrafaError as error:
+            self._processes.failure = self._processes.failure or error
 
     async def _start_missing(self) -> None:
         """Start the children that were never started."""
         for child in self._wanted():
-            if not child.launches:
+            if not child.launches and not child.dismissed:
                 await self._processes.start(child)
 
     async def _sync_clock(self) -> None:

@@ -76,6 +76,7 @@ class Watchdog:
         self._data, self._children, self._print_line, self._limits = data, children, print_line, limits
         self._silences: dict[asyncio.subprocess.Process, _Silence] = {}
         self._heard: set[int] = set()  # pids, since the last tick
+        self._waiting: dict[int, asyncio.Event] = {}  # by pid
         self._published: list[SilentProcess] = []
         self._closing = contextlib.ExitStack()
         self.on_heartbeat: Callable[[ProcessHeartbeat], None] = lambda heartbeat: None
@@ -95,8 +96,25 @@ class Watchdog:
 
     def receive(self, heartbeat: ProcessHeartbeat) -> None:
         self._heard.add(heartbeat.pid)
+        if (heard := self._waiting.get(heartbeat.pid)) is not None:
+            heard.set()
         if heartbeat.pid != os.getpid():
             self.on_heartbeat(heartbeat)
+
+    async def wait_for_heartbeat(self, child: ChildProcess, wait_s_max: float) -> None:
+        """Return when the first heartbeat of a child was received, when it ends, or after this time."""
+        assert child.process is not None
+        silence = self._silences.get(child.process)
+        if child.process.pid in self._heard or (silence is not None and not silence.is_starting):
+            return
+        heard = self._waiting[child.process.pid] = asyncio.Event()
+        tasks = [asyncio.create_task(heard.wait()), asyncio.create_task(child.process.wait())]
+        try:
+            await asyncio.wait(tasks, timeout=wait_s_max, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            del self._waiting[child.process.pid]
+            for task in tasks:
+                task.cancel()
 
     async def _run(self, sender: HeartbeatSender) -> None:
         while True:

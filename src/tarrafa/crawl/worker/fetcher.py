@@ -38,8 +38,6 @@ from tarrafa.fetch.http_message import (
 from tarrafa.fetch.throttling import BandwidthLimiter
 from tarrafa.i18n import message
 from tarrafa.model import Status, UrlRole, Visit
-from tarrafa.parse.page import sniff
-from tarrafa.parse.sitemaps_feeds import SITEMAP_BYTES_MAX
 from tarrafa.parse.url import DEFAULT_PORTS, name_and_port, split
 from tarrafa.runtime.data_dir import DataDirectory
 
@@ -98,6 +96,8 @@ def size_limit(collection: Collection, role: int) -> int:
     """Largest body. A sitemap may be larger than a page, as far as our own bandwidth can fetch it in time."""
     if role != UrlRole.SITEMAP:
         return int(collection.scope.size_max)
+    from tarrafa.parse.sitemaps_feeds import SITEMAP_BYTES_MAX  # loaded late: see `sandboxed_parser`
+
     fetch = collection.fetch
     rate = min(fetch.bandwidth or SITEMAP_BYTES_MAX, fetch.host_bandwidth or SITEMAP_BYTES_MAX)
     return max(collection.scope.size_max, int(min(SITEMAP_BYTES_MAX, rate * fetch.time_max / 2)))
@@ -201,6 +201,8 @@ def decode_response(visit: Visit, response: FetchResponse, collection: Collectio
         return DecodedBody(None, Status.TOO_LARGE, message("unpacks to more than size_max"))
     kind = ""
     if visit.role == UrlRole.PAGE and not head.content_type:
+        from tarrafa.parse.page import sniff  # loaded late: see `sandboxed_parser`
+
         kind = next(filter(collection.wants_type, sniff(body)), "")
         if not kind:
             reason = message("no type is named, and it looks like none that is wanted")

@@ -9,6 +9,9 @@ elements for each `<p>`: 15 s and 3 GB. The number of elements built is at most 
 small body in which that product is small is harmless: 40 MB and 0.15 s at the worst. The check costs some 25 us a page;
 sending every page to the child process would cost 150. JSON-LD that is not plain needs a parser that crashes on some
 input (docs/decisions, 0172): a page with such JSON-LD is parsed in the child process too.
+
+The parser's code takes as long to load as all the rest of a worker: it is imported for the first document, after the
+first request was sent (docs/decisions, 0267).
 """
 
 import asyncio
@@ -26,10 +29,6 @@ import numpy as np
 from tarrafa.i18n import Message, message
 from tarrafa.model import Listing, Page
 from tarrafa.parse.documents.document import UnreadableDocument
-from tarrafa.parse.page import HTML_TYPES, PLAIN_TYPES, parse
-from tarrafa.parse.sitemaps_feeds import parse_sitemap_or_feed
-from tarrafa.parse.structured.jsonld.jsonld_extractor import SandboxRequired
-from tarrafa.parse.text_layout import kernels
 from tarrafa.parse.url import UrlIdentity
 from tarrafa.runtime.child_process import run_child
 from tarrafa.runtime.sandbox import SandboxProcess, SandboxSocket, limit_memory
@@ -84,6 +83,9 @@ class DecodedBody:
 def run_parse_job(job: ParseJob, *, careful: bool = False) -> ParseJobResult:
     """Parse the document, or say why not. Also runs in the worker, for harmless documents; there `careful` raises
     `SandboxRequired` for a document that turns out not to be harmless."""
+    from tarrafa.parse.page import parse
+    from tarrafa.parse.sitemaps_feeds import parse_sitemap_or_feed
+
     try:
         if job.is_listing:
             return ParseJobResult(listing=parse_sitemap_or_feed(job.body, job.url, job.content_type, job.identity))
@@ -99,6 +101,8 @@ def run_parse_job(job: ParseJob, *, careful: bool = False) -> ParseJobResult:
 
 def is_harmless(job: ParseJob) -> bool:
     """Whether a document is cheap to parse, whatever its content."""
+    from tarrafa.parse.page import HTML_TYPES, PLAIN_TYPES
+
     kind = job.content_type.partition(";")[0].strip().lower()
     body = job.body
     if len(body) > IN_PROCESS_BYTES_MAX:
@@ -179,6 +183,8 @@ class ParserWithSandbox:
 
     async def parse(self, job: ParseJob) -> ParseJobResult:
         """Parse a document; the result says why, if it could not be parsed."""
+        from tarrafa.parse.structured.jsonld.jsonld_extractor import SandboxRequired
+
         if is_harmless(job):
             with contextlib.suppress(SandboxRequired):
                 return run_parse_job(job, careful=True)
@@ -209,7 +215,10 @@ class ParserWithSandbox:
 
 def main(descriptor: int) -> None:
     """The child process: parses one document after the other."""
-    kernels.get()  # no file can be opened later
+    from tarrafa.parse import page, sitemaps_feeds  # noqa: F401 (no file can be opened later)
+    from tarrafa.parse.text_layout import kernels
+
+    kernels.get()
     parent = SandboxSocket(descriptor)
     decoder, encode = msgspec.msgpack.Decoder(ParseJob), msgspec.msgpack.Encoder().encode
     limit_memory(DOCUMENT_MEMORY_BYTES_MAX)
