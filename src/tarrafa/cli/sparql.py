@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from tarrafa.cli.options import DEFAULT_DATA, Data, Json, existing_data
-from tarrafa.cli.output import counted, new_table, print_document, print_table
+from tarrafa.cli.output import new_table, print_document, print_table
 from tarrafa.errors import ConfigError, QueryError
 from tarrafa.index.shards import parts
 from tarrafa.parse.rdf.prefixes import shorten_iri
