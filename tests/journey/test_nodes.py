@@ -98,7 +98,7 @@ def test_a_worker_that_is_killed_is_seen_and_started_again_and_nothing_is_lost(t
         assert_polite(journey)
     assert {"starting", "dead"} & {one.state for one in seen}
     last = seen[-1]
-    assert (last.state, last.restarts, last.cause) == ("running", 1, "killed by signal 9 (SIGKILL)")
+    assert (last.state, last.restarts, str(last.cause)) == ("running", 1, "killed by signal 9 (SIGKILL)")
     assert last.pid != victims[0].pid
     assert last.died > victims[0].since
     assert f"{last.name} died: killed by signal 9 (SIGKILL)" in lines

@@ -13,7 +13,7 @@ from tarrafa.cli.output import new_table, print_document, print_table
 from tarrafa.errors import ConfigError, QueryError
 from tarrafa.index.shards import parts
 from tarrafa.parse.rdf.prefixes import shorten_iri
-from tarrafa.runtime.terminal import print_line, print_note
+from tarrafa.runtime.terminal import counted, print_line, print_note
 from tarrafa.search.searcher import Searcher
 from tarrafa.triples.snapshots import newest_number
 from tarrafa.triples.sparql_pool import RESULTS_MAX, TIME_MAX_S, SparqlLimits, ask_sparql
