@@ -8,36 +8,30 @@ import tomllib
 from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import msgspec
 
 from tarrafa.config.formats import decode_quantity, encode_quantity
 from tarrafa.config.sections import Collection, UrlScoreWeights
-from tarrafa.config.validation import find_complaints
+from tarrafa.config.validation import (
+    ERROR_PATH,
+    KEY_CHARS_SHOWN,
+    NAME_MISSING,
+    UNKNOWN_KEY,
+    explain_error,
+    find_complaints,
+    path_steps,
+    type_at,
+)
 from tarrafa.errors import ConfigError
 from tarrafa.i18n import Message, message
 
 ROOTS_MAX = 1_000_000
 COMMENT = re.compile(r"(?:^|\s)#")  # a fragment has no space before it
 COMPLAINTS_MAX = 100  # in one table
-KEY_CHARS_SHOWN = 80
 COMPLAINT_LOCATION = re.compile(r"(?:\[(?P<section>\w+)\] )?(?P<key>\w+(?:\.\w+)?)?")
 NESTED_KEYS = {f"weights.{field.name}" for field in msgspec.structs.fields(UrlScoreWeights)}
-PATH = re.compile(r"^(?P<what>.*?)(?: - at `(?:key in )?\$(?P<path>[^`]*)`)?$", re.DOTALL)
-EXPECTED = re.compile(r"Expected `(.+?)(?: \| null)?`, got `(\w+)`$")
-INVALID_CHOICE = re.compile(r"Invalid enum value (.+)$")
-EXPECTED_MESSAGES = {
-    "int": message("expected a whole number such as 10, got {got}"),
-    "float": message("expected a number such as 1.5, got {got}"),
-    "bool": message("expected true or false, got {got}"),
-    "array": message('expected a list such as ["a", "b"], got {got}'),
-    "object": message("expected a table, got {got}"),
-    "str": message("expected a text in quotation marks, got {got}"),
-}
-SECRET_KEYS = frozenset({"webhook", "proxy"})  # keys whose values may hold secrets
-NAME_MISSING = message("name is missing")
-UNKNOWN = re.compile(r"Object contains unknown field `(?P<key>[^`]*)`")
 
 
 class Complaint(msgspec.Struct, frozen=True):
@@ -109,7 +103,7 @@ def decode_collection(content: bytes) -> Collection:
         collection = _STORED_DECODER.decode(content)
         complaint = next(find_complaints(collection, is_stored=True), None)
     except msgspec.ValidationError as error:
-        complaint = _explain(error)
+        complaint = explain_error(error)
     if complaint is not None:
         raise ConfigError(message("{where}: {complaint}", where="stored collection", complaint=complaint))
     return collection
@@ -159,87 +153,19 @@ def complaint_from_message(complaint: Message | str) -> Complaint:
 
 def _remove_cause(rest: dict[str, Any], error: msgspec.ValidationError) -> Complaint:
     """msgspec's error; the wrong value is removed from the table, so that the next error can be found."""
-    match = PATH.match(str(error))
+    match = ERROR_PATH.match(str(error))
     assert match is not None
-    steps = [step.partition("[")[0] for step in _steps(match["path"])]
-    complaint = _explain(error, rest)
+    steps = [step.partition("[")[0] for step in path_steps(match["path"])]
+    complaint = explain_error(error, rest)
     if complaint == NAME_MISSING:
         rest["name"] = "a"
         return Complaint("", "name", complaint)
     held = rest
-    for step in steps if UNKNOWN.match(match["what"]) else steps[:-1]:
+    for step in steps if UNKNOWN_KEY.match(match["what"]) else steps[:-1]:
         held[step] = held = dict(held[step])
-    if UNKNOWN.match(match["what"]):
-        known = {field.name for field in msgspec.structs.fields(_holder(steps))}
+    if UNKNOWN_KEY.match(match["what"]):
+        known = {field.name for field in msgspec.structs.fields(type_at(steps))}
         steps.append(next(key for key in held if key not in known))
     del held[steps[-1]]
     section, key = (steps[0], ".".join(steps[1:])) if len(steps) > 1 else ("", steps[0])
     return Complaint(section, key[:KEY_CHARS_SHOWN], complaint)
-
-
-def _steps(path: str | None) -> list[str]:
-    """The steps of a path such as `.scope.hosts[0]`. msgspec does not name free keys: `.politeness.delays[...]`."""
-    return [step for step in (path or "").replace("[...]", "").split(".") if step]
-
-
-def _explain(error: msgspec.ValidationError, table: Any = None) -> Message:
-    """msgspec's error with section and key in front, and with the wrong value if the `table` is given."""
-    match = PATH.match(str(error))
-    assert match is not None
-    what, steps = match["what"], _steps(match["path"])
-    if unknown := UNKNOWN.match(what):
-        allowed = ", ".join(field.name for field in msgspec.structs.fields(_holder(steps)))
-        section = f"[{steps[0]}] {''.join(f'{step}: ' for step in steps[1:])}" if steps else ""
-        key = unknown["key"][:KEY_CHARS_SHOWN]
-        return message("{section}unknown key {key!r} (allowed: {allowed})", section=section, key=key, allowed=allowed)
-    if what.startswith("Object missing required field"):  # the only required field
-        return NAME_MISSING
-    place = f"[{steps[0]}] {'.'.join(steps[1:])}" if len(steps) > 1 else "".join(steps)
-    complaint = _explain_value(error, what, steps, _written_value(table, match["path"] or ""))
-    return message("{place}: {complaint}", place=place, complaint=complaint) if place else complaint
-
-
-def _explain_value(error: msgspec.ValidationError, what: str, steps: list[str], written: str | None) -> Message:
-    """The error of one value: in our own words for our own types, else msgspec's message."""
-    cause = error.__cause__
-    if isinstance(cause, ValueError) and cause.args and isinstance(cause.args[0], Message):
-        return cause.args[0]
-    if (expected := EXPECTED.match(what)) and expected[1] in EXPECTED_MESSAGES:
-        return Message(EXPECTED_MESSAGES[expected[1]].text, {"got": written or expected[2]})
-    if invalid := INVALID_CHOICE.match(what):
-        allowed = ", ".join(get_args(_holder(steps)))
-        return message("invalid enum value {value} (allowed: {allowed})", value=invalid[1], allowed=allowed)
-    return Message("{what}", {"what": plain_message(what)})
-
-
-def _written_value(table: Any, path: str) -> str | None:
-    """The value at a path such as `.scope.hosts[0]`, as JSON, which is nearly TOML; None if it is unknown."""
-    value, steps = table, re.findall(r"[^.\[\]]+", path)
-    if not SECRET_KEYS.isdisjoint(steps):
-        return None
-    for step in steps:
-        try:
-            value = value[int(step) if isinstance(value, list | tuple) else step]
-        except (KeyError, IndexError, TypeError, ValueError):
-            return None
-    if value is None or isinstance(value, bytes) or table is None:
-        return None
-    text = value.isoformat() if hasattr(value, "isoformat") else msgspec.json.encode(value, enc_hook=str).decode()
-    return text if len(text) <= KEY_CHARS_SHOWN else f"{text[:KEY_CHARS_SHOWN]}…"
-
-
-def plain_message(what: str) -> str:
-    """msgspec's message about a value, in the words of people who write configuration files."""
-    what = what[0].lower() + what[1:].replace("`", "").replace(" | null", "")
-    what = what.replace("expected int", "expected a whole number").replace("expected array", "expected a list")
-    return what.replace("expected float", "expected a number").replace("expected object", "expected a table")
-
-
-def _holder(steps: list[str]) -> Any:
-    """The type of the value at this path."""
-    holder: Any = Collection
-    for step in steps:
-        name = step.partition("[")[0]
-        holder = next(field.type for field in msgspec.structs.fields(holder) if field.name == name)
-        holder = get_args(holder)[0] if name != step else holder
-    return holder

@@ -1,10 +1,13 @@
-"""Validation rules for a collection, one function per section, in the order of the file.
+"""Validation of a collection: rules for values, section by section; messages about unknown keys and wrong types.
 
-A broken rule gives a message, which begins with the location: `[section] key`.
+msgspec finds unknown keys and wrong types; `explain_error` says so in the words of people who write configuration
+files. A broken rule gives a message, which begins with the location: `[section] key`.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sized
 from itertools import islice
+from typing import Any, get_args
 
 import msgspec
 
@@ -34,6 +37,21 @@ TABLE_MAX, CYCLE_MAX = 100_000, 10_000  # sites: one call may have to move a row
 WEIGHT_MAX = 1e6  # scores stay far below the ranks of deferred URLs
 PATTERNS_MAX = 1_000  # of one list
 NAME_SERVERS_MAX = 8
+KEY_CHARS_SHOWN = 80
+ERROR_PATH = re.compile(r"^(?P<what>.*?)(?: - at `(?:key in )?\$(?P<path>[^`]*)`)?$", re.DOTALL)
+EXPECTED = re.compile(r"Expected `(.+?)(?: \| null)?`, got `(\w+)`$")
+INVALID_CHOICE = re.compile(r"Invalid enum value (.+)$")
+EXPECTED_MESSAGES = {
+    "int": message("expected a whole number such as 10, got {got}"),
+    "float": message("expected a number such as 1.5, got {got}"),
+    "bool": message("expected true or false, got {got}"),
+    "array": message('expected a list such as ["a", "b"], got {got}'),
+    "object": message("expected a table, got {got}"),
+    "str": message("expected a text in quotation marks, got {got}"),
+}
+SECRET_KEYS = frozenset({"webhook", "proxy"})  # keys whose values may hold secrets
+NAME_MISSING = message("name is missing")
+UNKNOWN_KEY = re.compile(r"Object contains unknown field `(?P<key>[^`]*)`")
 
 
 def find_complaints(collection: Collection, *, is_stored: bool = False) -> Iterator[Message]:
@@ -277,3 +295,74 @@ def _proxy(collection: Collection) -> Iterator[Message]:
             "[network] proxy: the addresses that the proxy connects to cannot be checked here. Make sure that it "
             "refuses private ones, and confirm that with allow_private = true"
         )
+
+
+# -- types and keys, as msgspec finds them wrong -----------------------------------------------------------------------
+
+
+def path_steps(path: str | None) -> list[str]:
+    """The steps of a path such as `.scope.hosts[0]`. msgspec does not name free keys: `.politeness.delays[...]`."""
+    return [step for step in (path or "").replace("[...]", "").split(".") if step]
+
+
+def explain_error(error: msgspec.ValidationError, table: Any = None) -> Message:
+    """msgspec's error with section and key in front, and with the wrong value if the `table` is given."""
+    match = ERROR_PATH.match(str(error))
+    assert match is not None
+    what, steps = match["what"], path_steps(match["path"])
+    if unknown := UNKNOWN_KEY.match(what):
+        allowed = ", ".join(field.name for field in msgspec.structs.fields(type_at(steps)))
+        section = f"[{steps[0]}] {''.join(f'{step}: ' for step in steps[1:])}" if steps else ""
+        key = unknown["key"][:KEY_CHARS_SHOWN]
+        return message("{section}unknown key {key!r} (allowed: {allowed})", section=section, key=key, allowed=allowed)
+    if what.startswith("Object missing required field"):  # the only required field
+        return NAME_MISSING
+    place = f"[{steps[0]}] {'.'.join(steps[1:])}" if len(steps) > 1 else "".join(steps)
+    complaint = _explain_value(error, what, steps, _written_value(table, match["path"] or ""))
+    return message("{place}: {complaint}", place=place, complaint=complaint) if place else complaint
+
+
+def _explain_value(error: msgspec.ValidationError, what: str, steps: list[str], written: str | None) -> Message:
+    """The error of one value: in our own words for our own types, else msgspec's message."""
+    cause = error.__cause__
+    if isinstance(cause, ValueError) and cause.args and isinstance(cause.args[0], Message):
+        return cause.args[0]
+    if (expected := EXPECTED.match(what)) and expected[1] in EXPECTED_MESSAGES:
+        return Message(EXPECTED_MESSAGES[expected[1]].text, {"got": written or expected[2]})
+    if invalid := INVALID_CHOICE.match(what):
+        allowed = ", ".join(get_args(type_at(steps)))
+        return message("invalid enum value {value} (allowed: {allowed})", value=invalid[1], allowed=allowed)
+    return Message("{what}", {"what": plain_message(what)})
+
+
+def _written_value(table: Any, path: str) -> str | None:
+    """The value at a path such as `.scope.hosts[0]`, as JSON, which is nearly TOML; None if it is unknown."""
+    value, steps = table, re.findall(r"[^.\[\]]+", path)
+    if not SECRET_KEYS.isdisjoint(steps):
+        return None
+    for step in steps:
+        try:
+            value = value[int(step) if isinstance(value, list | tuple) else step]
+        except (KeyError, IndexError, TypeError, ValueError):
+            return None
+    if value is None or isinstance(value, bytes) or table is None:
+        return None
+    text = value.isoformat() if hasattr(value, "isoformat") else msgspec.json.encode(value, enc_hook=str).decode()
+    return text if len(text) <= KEY_CHARS_SHOWN else f"{text[:KEY_CHARS_SHOWN]}…"
+
+
+def plain_message(what: str) -> str:
+    """msgspec's message about a value, in the words of people who write configuration files."""
+    what = what[0].lower() + what[1:].replace("`", "").replace(" | null", "")
+    what = what.replace("expected int", "expected a whole number").replace("expected array", "expected a list")
+    return what.replace("expected float", "expected a number").replace("expected object", "expected a table")
+
+
+def type_at(steps: list[str]) -> Any:
+    """The type of the value at this path."""
+    holder: Any = Collection
+    for step in steps:
+        name = step.partition("[")[0]
+        holder = next(field.type for field in msgspec.structs.fields(holder) if field.name == name)
+        holder = get_args(holder)[0] if name != step else holder
+    return holder

@@ -30,7 +30,6 @@ from tarrafa.parse.rdf.entity import collect_entities, searchable_kinds, summari
 from tarrafa.parse.rdf.nquads import parse_nquads
 from tarrafa.parse.url import host_name, url_id
 
-TITLE_TIMES, HEADINGS_TIMES, ANCHORS_TIMES = 8, 3, 3
 TITLE_WORDS_MAX = 40  # a title of a thousand words would be the best hit for everything
 HEADINGS_MAX = 50
 HEADING_WORDS_MAX = 30
@@ -276,9 +275,12 @@ def _add_terms(found: tantivy.Document | DocumentValues, page: Page, title: Page
     if title.terms:
         found.add_text(schema.TITLE, title.terms)
     weighted: Iterable[tuple[PageTerms, int]] = (
-        (title, TITLE_TIMES),
-        *((page_terms(text, language, HEADING_WORDS_MAX), HEADINGS_TIMES) for text in page.headings[:HEADINGS_MAX]),
-        *((page_terms(text, language, ANCHOR_WORDS_MAX), ANCHORS_TIMES) for text in anchors[:ANCHORS_MAX]),
+        (title, schema.TITLE_WEIGHT),
+        *(
+            (page_terms(text, language, HEADING_WORDS_MAX), schema.HEADING_WEIGHT)
+            for text in page.headings[:HEADINGS_MAX]
+        ),
+        *((page_terms(text, language, ANCHOR_WORDS_MAX), schema.ANCHOR_WEIGHT) for text in anchors[:ANCHORS_MAX]),
         (page_terms(page.text, language, TEXT_WORDS_MAX), 1),
     )
     length = 0

@@ -32,6 +32,8 @@ from tarrafa.index import frequent_words
 from tarrafa.model import DeclaredEntity
 from tarrafa.runtime.data_dir import DataDirectory
 
+TITLE_WEIGHT, HEADING_WEIGHT, ANCHOR_WEIGHT = 8, 3, 3  # how often each is in `all`
+
 TOKENIZER = "terms"
 REMOVED_NAME = "gone"
 

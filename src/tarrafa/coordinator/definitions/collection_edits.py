@@ -12,8 +12,9 @@ import msgspec
 from tarrafa.config import Collection, Complaint, complaint_from_message
 from tarrafa.coordinator.coordinator import Coordinator
 from tarrafa.coordinator.definitions import draft as drafts
-from tarrafa.coordinator.definitions.draft import Draft, FieldChange, InvalidDraft
+from tarrafa.coordinator.definitions.draft import Draft, InvalidDraft
 from tarrafa.coordinator.definitions.toml_writer import table_from_collection
+from tarrafa.coordinator.definitions.version_diff import FieldChange, changed_fields
 from tarrafa.coordinator.dry_run.dry_run import check_urls
 from tarrafa.errors import ConfigError, EditConflict
 from tarrafa.i18n import message
@@ -39,7 +40,7 @@ async def edit_collection(
         await coordinator.actions.edit(before.name, collection, who, revision)
     except EditConflict as error:
         raise InvalidDraft([Complaint("", "", error.message)]) from None
-    return await asyncio.to_thread(drafts.changed_fields, before, collection)
+    return await asyncio.to_thread(changed_fields, before, collection)
 
 
 async def add_roots(coordinator: Coordinator, name: str, urls: Sequence[str], who: str) -> Collection:

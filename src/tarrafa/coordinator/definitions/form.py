@@ -17,7 +17,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from tarrafa.config import ROOTS_MAX, Collection, Complaint
-from tarrafa.config.collection_file import KEY_CHARS_SHOWN
+from tarrafa.config.validation import KEY_CHARS_SHOWN
 from tarrafa.coordinator.definitions.fields import CollectionField, collection_fields
 from tarrafa.coordinator.definitions.toml_writer import (
     format_number,

@@ -16,8 +16,7 @@ from tarrafa.clock import Clock
 from tarrafa.config import Collection
 from tarrafa.coordinator import states
 from tarrafa.coordinator.collection_runs import CollectionRuns, LatestOverview
-from tarrafa.coordinator.definitions import draft
-from tarrafa.coordinator.definitions.draft import FieldChange
+from tarrafa.coordinator.definitions.version_diff import FieldChange, changed_fields
 from tarrafa.coordinator.definitions.versions import CollectionDefinitions
 from tarrafa.coordinator.monitoring.problems import CollectionProblems
 from tarrafa.coordinator.monitoring.snapshot import (
@@ -247,7 +246,7 @@ class Monitor:
             found, after = list[VersionChanges](), read(bytes(kept[0].config)) if kept else None
             for version, earlier in zip(kept[:VERSIONS_MAX], [*kept[1:], None], strict=False):
                 before = None if earlier is None else read(bytes(earlier.config))
-                changes = [] if before is None or after is None else draft.changed_fields(before, after)
+                changes = [] if before is None or after is None else changed_fields(before, after)
                 found.append(VersionChanges(version.number, version.at, version.who, changes))
                 after = before
             return found

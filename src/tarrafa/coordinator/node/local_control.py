@@ -17,7 +17,8 @@ import msgspec
 from tarrafa import config
 from tarrafa.coordinator.audit import AuditLog
 from tarrafa.coordinator.coordinator import Coordinator
-from tarrafa.coordinator.definitions import collection_edits, draft
+from tarrafa.coordinator.definitions import collection_edits
+from tarrafa.coordinator.definitions.version_diff import changed_fields
 from tarrafa.errors import FrontierError, NotFound, TarrafaError, Unreachable
 from tarrafa.frontier.address import ANSWER_TIMEOUT_S, require_answer
 from tarrafa.frontier.rpc import codec
@@ -121,7 +122,7 @@ class ControlServer:
             await self._coordinator.actions.create(collection, request.who, start=False)
             return "create a collection", ""
         await self._coordinator.actions.edit(collection.name, collection, request.who)
-        changes = await asyncio.to_thread(draft.changed_fields, before, collection)
+        changes = await asyncio.to_thread(changed_fields, before, collection)
         return "edit a collection", collection_edits.keys_for_audit(changes)
 
     async def _record_audit(

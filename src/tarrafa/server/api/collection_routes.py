@@ -15,7 +15,8 @@ from tarrafa.config.sections import redact_collection
 from tarrafa.coordinator.coordinator import Coordinator
 from tarrafa.coordinator.definitions import collection_edits, toml_writer
 from tarrafa.coordinator.definitions import draft as drafts
-from tarrafa.coordinator.definitions.draft import Draft, FieldChange
+from tarrafa.coordinator.definitions.draft import Draft
+from tarrafa.coordinator.definitions.version_diff import FieldChange
 from tarrafa.coordinator.monitoring.monitor import (
     CollectionDetail,
     VersionChanges,
