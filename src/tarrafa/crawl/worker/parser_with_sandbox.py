@@ -24,7 +24,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import msgspec
-import numpy as np
 
 from tarrafa.i18n import Message, message
 from tarrafa.model import Listing, Page
@@ -48,7 +47,7 @@ _formatting = re.compile(
     rb"<(?=[bcefistu])(?:b|big|code|em|font|i|s|small|strike|strong|tt|u)[\s/>]", re.IGNORECASE
 ).findall
 LESS_THAN = ord("<")
-_BEGINS_FORMATTING = np.isin(np.arange(256), np.frombuffer(b"bcefistuBCEFISTU", np.uint8))
+_BEGINS_FORMATTING = bytes(letter in b"bcefistuBCEFISTU" for letter in range(256))
 
 
 class ParseJob(msgspec.Struct, frozen=True, array_like=True):
@@ -101,6 +100,8 @@ def run_parse_job(job: ParseJob, *, careful: bool = False) -> ParseJobResult:
 
 def is_harmless(job: ParseJob) -> bool:
     """Whether a document is cheap to parse, whatever its content."""
+    import numpy as np
+
     from tarrafa.parse.page import HTML_TYPES, PLAIN_TYPES
 
     kind = job.content_type.partition(";")[0].strip().lower()
@@ -118,7 +119,7 @@ def is_harmless(job: ParseJob) -> bool:
     if tags * tags <= IN_PROCESS_PRODUCT_MAX:
         return True
     next_letters = content[1:][content[:-1] == LESS_THAN]
-    formatting_max = int(np.count_nonzero(_BEGINS_FORMATTING[next_letters]))
+    formatting_max = int(np.count_nonzero(np.frombuffer(_BEGINS_FORMATTING, np.bool_)[next_letters]))
     return tags * formatting_max <= IN_PROCESS_PRODUCT_MAX or tags * len(_formatting(body)) <= IN_PROCESS_PRODUCT_MAX
 
 
