@@ -10,7 +10,7 @@ import pytest
 from tarrafa.fetch.certificates import DISTRUST_S, DISTRUSTED_MAX, DistrustedHosts, ca_bundle, verify_error
 from tarrafa.fetch.http_client import HttpClient
 from tarrafa.fetch.http_message import FetchRequest
-from tarrafa.fetch.throttling import BandwidthLimiter
+from tarrafa.fetch.transfer_limits import BandwidthLimiter
 from tarrafa.model import Status
 from tarrafa.parse.url import canonical
 from tests.fetch.raw_server import AUTHORITY, CERTIFICATES, RawServer, a_server

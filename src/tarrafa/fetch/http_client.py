@@ -20,8 +20,8 @@ import pycurl
 from tarrafa.clock import boottime
 from tarrafa.fetch.certificates import DistrustedHosts, ca_bundle, verify_error
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse, header_lines
-from tarrafa.fetch.throttling import Backpressure, BandwidthLimiter
 from tarrafa.fetch.transfer import CurlResult, Transfer, build_response
+from tarrafa.fetch.transfer_limits import Backpressure, BandwidthLimiter
 from tarrafa.i18n import message
 from tarrafa.model import Status
 from tarrafa.parse.url import host_key, split

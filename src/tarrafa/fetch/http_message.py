@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from tarrafa.fetch.content_encoding import DecodedBodyTooLarge, decode, decode_chunked
-from tarrafa.fetch.throttling import BandwidthLimiter
+from tarrafa.fetch.transfer_limits import BandwidthLimiter
 from tarrafa.i18n import Message
 from tarrafa.model import Status
 

@@ -15,7 +15,7 @@ import pycurl
 
 from tarrafa.fetch.content_encoding import UndecodableBody, decode_chunked
 from tarrafa.fetch.http_message import HEADER_BYTES_MAX, FetchRequest, FetchResponse, ResponseHead, parse_head
-from tarrafa.fetch.throttling import BandwidthLimiter
+from tarrafa.fetch.transfer_limits import BandwidthLimiter
 from tarrafa.i18n import Message, message, messages
 from tarrafa.model import Status
 

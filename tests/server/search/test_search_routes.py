@@ -334,7 +334,9 @@ def test_whatever_the_search_tells_is_escaped(data):
 def test_the_depth_that_can_be_reached_is_said_before_it_ends(data):
     assert "Only the first 1,000 results can be shown, of 12,345" in drawn(data, a_result(12_345), f"q={WORD}&page=99")
     assert "Only the first 1,000" not in drawn(data, a_result(12_345))
-    assert "Só os primeiros 1.000 resultados podem ser vistos, de 12.345" in drawn(data, a_result(12_345), f"q={WORD}&page=100&hl=pt")
+    assert "Só os primeiros 1.000 resultados podem ser vistos, de 12.345" in drawn(
+        data, a_result(12_345), f"q={WORD}&page=100&hl=pt"
+    )
     assert "Only the first 1,000" not in drawn(data, a_result(1_000), f"q={WORD}&page=99")
 
 

@@ -35,7 +35,7 @@ from tarrafa.fetch.http_message import (
     parse_head,
     warc_truncation,
 )
-from tarrafa.fetch.throttling import BandwidthLimiter
+from tarrafa.fetch.transfer_limits import BandwidthLimiter
 from tarrafa.i18n import message
 from tarrafa.model import Status, UrlRole, Visit
 from tarrafa.parse.url import DEFAULT_PORTS, name_and_port, split

@@ -7,7 +7,7 @@ import pytest
 
 from tarrafa.fetch.http_client import HttpClient
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse
-from tarrafa.fetch.throttling import HANDOVER_S, BandwidthLimiter, BodyMemory
+from tarrafa.fetch.transfer_limits import HANDOVER_S, BandwidthLimiter, BodyMemory
 from tarrafa.model import Status
 from tests.fetch.raw_server import a_server
 from tests.wait import wait_until

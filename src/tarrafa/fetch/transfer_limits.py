@@ -1,4 +1,4 @@
-"""Throttling: a token bucket for bandwidth, a budget for the memory of bodies, and backpressure on transfers.
+"""Limits of transfers: a token bucket for bandwidth, a budget for the memory of bodies, and backpressure on transfers.
 
 A part of a body for which a bandwidth limiter or the memory has no room is not taken: libcurl pauses that transfer, and
 TCP makes the server wait. When there is room again the transfers resume in the order in which they began to wait.
