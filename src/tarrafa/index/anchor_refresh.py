@@ -18,7 +18,7 @@ from tarrafa.graph.reader import GraphReader, NodeStanding
 from tarrafa.index.document_builder import BATCH_RECORDS, link_standings
 from tarrafa.index.document_fields import (
     ANCHORS_IN_LINKS_RATIO,
-    ENOUGH_ANCHORS,
+    ENOUGH_ANCHORS_HASH,
     IN_LINKS_RATIO,
     LINK_FACTOR_RATIO,
     LOWER_LINK_FACTOR_RATIO,
@@ -136,5 +136,5 @@ def _without_anchors(page: IndexedPage, present: dict[UrlId, NodeStanding]) -> I
     """
     then = page.standing
     in_links, rank = present.get(page.key, (0, then.rank))
-    has_enough = then.anchors == ENOUGH_ANCHORS and in_links >= then.in_links
-    return IndexedStanding(in_links, rank, ENOUGH_ANCHORS if has_enough else None)
+    has_enough = then.anchors == ENOUGH_ANCHORS_HASH and in_links >= then.in_links
+    return IndexedStanding(in_links, rank, ENOUGH_ANCHORS_HASH if has_enough else None)

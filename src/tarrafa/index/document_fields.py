@@ -102,7 +102,7 @@ def indexed_standing(standing: LinkStanding) -> IndexedStanding:
     with ANCHORS_ENOUGH of them has enough, and others are no reason to index it again.
     """
     has_enough = len(standing.anchors) >= ANCHORS_ENOUGH
-    anchors = ENOUGH_ANCHORS if has_enough else _hash("\n".join(sorted(standing.anchors)))
+    anchors = ENOUGH_ANCHORS_HASH if has_enough else _hash("\n".join(sorted(standing.anchors)))
     return IndexedStanding(standing.in_links, standing.rank, anchors)
 
 
@@ -264,7 +264,7 @@ def _hash(text: str) -> int:
     return signed_64(xxh3_64_intdigest(text.encode()))
 
 
-ENOUGH_ANCHORS = _hash("\n")  # in the place of the hash of ANCHORS_ENOUGH anchors or more
+ENOUGH_ANCHORS_HASH = _hash("\n")  # in the place of the hash of ANCHORS_ENOUGH anchors or more
 
 
 def _add_terms(found: tantivy.Document | DocumentValues, page: Page, title: PageTerms, anchors: Sequence[str]) -> None:

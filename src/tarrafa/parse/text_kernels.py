@@ -142,9 +142,8 @@ def count_votes(
         letter = folded[place]
         if letter == 32:
             if size:
-                if words:
-                    low = vote(previous * _PAIR + word, low, results)
-                words, previous, size, word = words + 1, word, 0, _NOTHING
+                words, previous, low = end_word(words, previous, word, low, results)
+                size, word = 0, _NOTHING
             continue
         letters[at] = letter
         at += 1
@@ -154,13 +153,10 @@ def count_votes(
             size += 1
             word += np.uint64(letter) * powers[size]
         elif size:
-            if words:
-                low = vote(previous * _PAIR + word, low, results)
-            words, previous, size, word = words + 1, word, 0, _NOTHING
+            words, previous, low = end_word(words, previous, word, low, results)
+            size, word = 0, _NOTHING
     if size:
-        if words:
-            low = vote(previous * _PAIR + word, low, results)
-        words, previous = words + 1, word
+        words, previous, low = end_word(words, previous, word, low, results)
     if words == 1:
         low = vote(previous, low, results)
     for plane in range(LOW_PLANES):
@@ -168,6 +164,15 @@ def count_votes(
     results[0] = majority(max(words - 1, 1) if words else 0, results)
     results[1] = np.uint64(plain)
     return at
+
+
+def end_word(
+    words: int, previous: np.uint64, word: np.uint64, low: LowPlanes, results: list[np.uint64]
+) -> tuple[int, np.uint64, LowPlanes]:
+    """Let a word vote, with the one before it; the number of words, the last word, and the votes."""
+    if words:
+        low = vote(previous * _PAIR + word, low, results)
+    return words + 1, word, low
 
 
 def vote(number: np.uint64, low: LowPlanes, results: list[np.uint64]) -> LowPlanes:

@@ -154,7 +154,7 @@ def base_url_of(href: str) -> BaseUrl:
 def _remember_absolute(reference: str, url: str) -> None:
     if len(_absolute) >= ABSOLUTE_REMEMBERED_MAX:
         _absolute.clear()
-    _absolute[reference] = url if url != reference else reference  # one string for both
+    _absolute[reference] = reference if url == reference else url  # one string for both, if it can be
 
 
 @lru_cache(maxsize=FOLDERS_REMEMBERED_MAX)

@@ -108,6 +108,8 @@ async def test_a_child_that_ends_or_is_silent_for_too_long_is_not_waited_for(tmp
         await one.watchdog.wait_for_heartbeat(one.child, 0.0)
         one.child.kill()
         await one.watchdog.wait_for_heartbeat(one.child, 600.0)
+        assert one.child.process is not None
+        assert one.child.process.returncode == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("elapsed_s", [5.0, 3600.0])

@@ -81,8 +81,7 @@ class Admission:
         host, key, has_host, is_excluded, id_, refusal = self._judged.get(url) or self._judge(url)
         if is_excluded or not (has_host or (beyond and self._collection.explores_outside_hosts)):
             return None
-        takedowns = self._takedowns()
-        status = Status.TAKEN_DOWN if takedowns and takedowns.covers(url) else refusal
+        status = Status.TAKEN_DOWN if self._takedowns().covers(url) else refusal
         return DiscoveredUrl(host, id_, url, key, depth, redirects, UrlRole.PAGE, status, announced, parent)
 
     def _judge(self, url: str) -> UrlJudgement:
