@@ -392,13 +392,13 @@ class RebuiltNote(msgspec.Struct, frozen=True, tag="rebuilt"):
 
 class DeletedNote(msgspec.Struct, frozen=True, tag="deleted"):
     """A collection was deleted: its visits until `at` no longer belong to any collection. A later collection of the
-    same name is another one. `told` is the time of deletion by the frontier's clock, which may be a little earlier: see
+    same name is another one. `frontier_time` is the same by the frontier's clock, which may be a little earlier: see
     `archive.deletion_log.record_deletions`.
     """
 
     collection: str
     at: float
-    told: float = 0.0
+    frontier_time: float = msgspec.field(default=0.0, name="told")
 
 
 Note = CollectionNote | HostNote | ListingNote | RebuiltNote | DeletedNote

@@ -84,5 +84,5 @@ class ArchiveDeletions:
         for position, head, content in read_records(path, 0, length):
             if head.url.startswith(DELETED_URI):
                 note = decode_body(path, position, _decode, content)
-                for latest, at in ((self._latest, note.at), (self.by_frontier_clock, note.told or note.at)):
+                for latest, at in ((self._latest, note.at), (self.by_frontier_clock, note.frontier_time or note.at)):
                     latest[note.collection] = max(at, latest.get(note.collection, -1.0))

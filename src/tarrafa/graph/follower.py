@@ -206,7 +206,7 @@ def mark_all_undelivered(data: DataDirectory) -> int:
     """Mark everything as undelivered, for a rebuilt frontier; the number of weights."""
     with writer_lock(data), closing(open_writer(data)) as connection, graph_file(data).errors(connection):
         with connection:
-            connection.execute("UPDATE nodes SET told = NULL")
+            connection.execute("UPDATE nodes SET depth_sent = NULL")
             marked = mark_nodes_undelivered(connection)
         delivered_path(data).unlink(missing_ok=True)
         return marked

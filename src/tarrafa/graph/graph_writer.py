@@ -39,7 +39,7 @@ NODE_BYTES = 8  # of a node in a row of `undelivered`
 UNDELIVERED_READ_MAX = 100  # rows
 MARKED_AT_ONCE = 50_000  # nodes in one row
 NO_DEPTH = 1 << 40  # not reached by a followed link; NULL in the file
-NODE_COLUMNS = f"node, ifnull(depth, {NO_DEPTH}), ifnull(told, {NO_DEPTH}), in_links, visit, owner, stamp, status"
+NODE_COLUMNS = f"node, ifnull(depth, {NO_DEPTH}), ifnull(depth_sent, {NO_DEPTH}), in_links, visit, owner, stamp, status"
 EDGES_PER_PAGE_MAX = 20_000  # far above the limit of the parser
 
 
@@ -450,7 +450,7 @@ class GraphWriter:
     def _flush_nodes(self) -> None:
         """Write new nodes, with what is known of them by now, and the changes of known ones."""
         self._connection.executemany(
-            "INSERT INTO nodes (node, id, collection, url, host, depth, told, in_links, visit, owner, stamp)"  # noqa: S608
+            "INSERT INTO nodes (node, id, collection, url, host, depth, depth_sent, in_links, visit, owner, stamp)"  # noqa: S608
             f" VALUES (?, ?, ?, ?, ?, nullif(?, {NO_DEPTH}), nullif(?, {NO_DEPTH}), ?, ?, ?, ?)",
             (
                 (n.number, key, collection, url, host_id(host_key(url)), n.depth, n.frontier_depth, n.in_links, n.visit,
@@ -461,7 +461,7 @@ class GraphWriter:
         first_new = self._new[0][0].number if self._new else self._next_node
         changed = sorted((n for n in self._changed if n.number < first_new), key=lambda n: n.number)
         self._connection.executemany(
-            f"UPDATE nodes SET depth = nullif(?, {NO_DEPTH}), told = nullif(?, {NO_DEPTH}), in_links = ?, visit = ?"  # noqa: S608
+            f"UPDATE nodes SET depth = nullif(?, {NO_DEPTH}), depth_sent = nullif(?, {NO_DEPTH}), in_links = ?, visit = ?"  # noqa: S608
             " WHERE node = ?",
             ((n.depth, n.frontier_depth, n.in_links, n.visit, n.number) for n in changed),
         )
@@ -491,7 +491,7 @@ class GraphWriter:
     def weights(self, nodes: Iterable[int], rank_of: RankOf) -> list[WeightBatch]:
         """The weights of these nodes to deliver, by collection."""
         found = self._rows(
-            """SELECT c.name, n.node, n.host, n.id, n.in_links, CASE WHEN depth < ifnull(told, depth + 1) THEN depth
+            """SELECT c.name, n.node, n.host, n.id, n.in_links, CASE WHEN depth < ifnull(depth_sent, depth + 1) THEN depth
                ELSE -1 END, n.url FROM carray(?) one CROSS JOIN nodes n ON n.node = one.value
                JOIN collections c USING (collection)""",
             (apsw.carray(array("q", sorted(set(nodes)))),),
@@ -510,7 +510,7 @@ class GraphWriter:
             many = self._connection.executemany
             many("DELETE FROM undelivered WHERE number = ?", ((number,) for rest, number in batch.read if not rest))
             many("UPDATE undelivered SET nodes = ? WHERE number = ?", [one for one in batch.read if one[0]])
-            many("UPDATE nodes SET told = depth WHERE node = ?", ((node,) for node in deeper))
+            many("UPDATE nodes SET depth_sent = depth WHERE node = ?", ((node,) for node in deeper))
         for number in deeper:
             node = self._by_number.get(number)
             if node is not None:

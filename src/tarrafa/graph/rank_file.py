@@ -108,7 +108,7 @@ class RankFile:
 
 def delivered_path(data: DataDirectory) -> Path:
     """The file of the ranks that the frontier knows. Without it, all ranks are delivered again."""
-    return data.graph / "told.f32"
+    return data.graph / "ranks_sent.f32"
 
 
 class UndeliveredRanks:

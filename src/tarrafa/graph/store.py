@@ -20,9 +20,9 @@ from tarrafa.i18n import message
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.sqlite import SqliteFile
 
-FORMAT = 4
+FORMAT = 5
 # computed from the graph: see ranking_process.py and rank_file.py
-DERIVED_FILES = ("ranks.f32", "told.f32", "sites.sqlite")
+DERIVED_FILES = ("ranks.f32", "ranks_sent.f32", "sites.sqlite")
 CACHE_KIB = 64 << 10
 LOG_PAGES = 8_000  # 32 MB of write-ahead log before it is copied into the file: most pages are written again and again
 MAPPED_BYTES = 1 << 36  # that may be read without copying; takes no memory of its own
@@ -42,7 +42,7 @@ CREATE TABLE nodes (
     url        TEXT NOT NULL,
     host       INTEGER NOT NULL,
     depth      INTEGER,                        -- NULL: reached by links that are not walked only
-    told       INTEGER,                        -- the depth that the frontier knows
+    depth_sent INTEGER,                        -- the depth that the frontier knows
     in_links   INTEGER NOT NULL DEFAULT 0,     -- distinct other URLs that link here
     visit      INTEGER NOT NULL DEFAULT -1,    -- the newest visit applied
     status     INTEGER,

@@ -15,7 +15,7 @@ from tarrafa.config.formats import Seconds
 from tarrafa.config.sections import NotifyConfig
 from tarrafa.coordinator.notify import notice_outbox, transports
 from tarrafa.coordinator.notify.notice_outbox import NoticeOutbox, Notifier, is_stalled, make_notice
-from tarrafa.coordinator.notify.transports import (
+from tarrafa.coordinator.notify.webhook_and_mail import (
     DeliveryFailed,
     MailServer,
     Notice,

@@ -63,7 +63,7 @@ class ProcessSnapshot(msgspec.Struct, frozen=True):
 
     process: ProcessState
     is_red: bool
-    told: Message | str
+    detail: Message | str
     died_s: float | None = None
 
 

@@ -21,7 +21,7 @@ from tarrafa.coordinator.node.local_control import ControlServer
 from tarrafa.coordinator.node.messages import NODE_HEARTBEAT_EVERY_S, JoinResponse, NodeOrders
 from tarrafa.coordinator.node.process_health import NodeHealth
 from tarrafa.coordinator.notify.notice_outbox import NoticeOutbox, Notifier, make_notice
-from tarrafa.coordinator.notify.transports import NotifyEnvironment
+from tarrafa.coordinator.notify.webhook_and_mail import NotifyEnvironment
 from tarrafa.coordinator.store import CoordinatorStore, store_path
 from tarrafa.crawl.supervisor.frontier_link import FrontierLink, RemoteFrontierLink
 from tarrafa.crawl.supervisor.supervisor import Supervisor

@@ -18,7 +18,7 @@ import msgspec
 
 from tarrafa.config.sections import NotifyConfig
 from tarrafa.coordinator.definitions.toml_writer import format_duration
-from tarrafa.coordinator.notify.transports import (
+from tarrafa.coordinator.notify.webhook_and_mail import (
     NUMBERS_MAX,
     SENTENCE_CHARS_MAX,
     DeliveryFailed,

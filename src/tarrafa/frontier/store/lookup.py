@@ -105,8 +105,8 @@ class StoreLookup:
         if row is None:
             return UrlLookup(None, urls)
         facts = HostFacts(*row)
-        told, met_by = from_text(row[-1]), self._collection_counts(host)
-        return UrlLookup(replace(facts, trouble=told, met_by=met_by), urls)
+        trouble, met_by = from_text(row[-1]), self._collection_counts(host)
+        return UrlLookup(replace(facts, trouble=trouble, met_by=met_by), urls)
 
     def _collection_counts(self, host: HostId) -> list[HostCollectionCounts]:
         rows = self._db.rows(

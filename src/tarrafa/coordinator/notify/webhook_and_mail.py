@@ -1,4 +1,4 @@
-"""The transports of notifications: a signed webhook over HTTP, and e-mail over SMTP.
+"""Sends notifications: a signed webhook over HTTP, and e-mail over SMTP.
 
 One attempt per call, bounded in time and size; retries are the outbox's. Promises: TLS is verified and redirects are
 not followed; the text of a collection's name or of a sentence never becomes a header, a command or a second message;
