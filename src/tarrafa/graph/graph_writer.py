@@ -461,8 +461,8 @@ class GraphWriter:
         first_new = self._new[0][0].number if self._new else self._next_node
         changed = sorted((n for n in self._changed if n.number < first_new), key=lambda n: n.number)
         self._connection.executemany(
-            f"UPDATE nodes SET depth = nullif(?, {NO_DEPTH}), depth_sent = nullif(?, {NO_DEPTH}), in_links = ?, visit = ?"  # noqa: S608
-            " WHERE node = ?",
+            f"UPDATE nodes SET depth = nullif(?, {NO_DEPTH}), depth_sent = nullif(?, {NO_DEPTH}), in_links = ?,"  # noqa: S608
+            " visit = ? WHERE node = ?",
             ((n.depth, n.frontier_depth, n.in_links, n.visit, n.number) for n in changed),
         )
         self._connection.executemany(  # apart from the others: they are in an index
@@ -491,8 +491,8 @@ class GraphWriter:
     def weights(self, nodes: Iterable[int], rank_of: RankOf) -> list[WeightBatch]:
         """The weights of these nodes to deliver, by collection."""
         found = self._rows(
-            """SELECT c.name, n.node, n.host, n.id, n.in_links, CASE WHEN depth < ifnull(depth_sent, depth + 1) THEN depth
-               ELSE -1 END, n.url FROM carray(?) one CROSS JOIN nodes n ON n.node = one.value
+            """SELECT c.name, n.node, n.host, n.id, n.in_links,
+               CASE WHEN depth < ifnull(depth_sent, depth + 1) THEN depth ELSE -1 END, n.url FROM carray(?) one CROSS JOIN nodes n ON n.node = one.value
                JOIN collections c USING (collection)""",
             (apsw.carray(array("q", sorted(set(nodes)))),),
         )

@@ -13,7 +13,7 @@ import pytest
 
 from tarrafa.config.formats import Seconds
 from tarrafa.config.sections import NotifyConfig
-from tarrafa.coordinator.notify import notice_outbox, transports
+from tarrafa.coordinator.notify import notice_outbox, webhook_and_mail
 from tarrafa.coordinator.notify.notice_outbox import NoticeOutbox, Notifier, is_stalled, make_notice
 from tarrafa.coordinator.notify.webhook_and_mail import (
     DeliveryFailed,
@@ -125,16 +125,16 @@ async def test_a_webhook_that_is_down_and_comes_up_hears_it_and_one_that_stays_d
 async def test_a_webhook_that_redirects_is_not_followed(tmp_path):
     async with fake_webhook() as other, fake_webhook(302, location=other.address) as hook:
         with pytest.raises(DeliveryFailed, match="answered 302: redirects are not followed"):
-            await asyncio.to_thread(transports.post_webhook, hook.address, finished(), NotifyEnvironment())
+            await asyncio.to_thread(webhook_and_mail.post_webhook, hook.address, finished(), NotifyEnvironment())
         assert other.requests == []
 
 
 async def test_a_webhook_that_does_not_answer_is_left_in_time(tmp_path, monkeypatch):
-    monkeypatch.setattr(transports, "WEBHOOK_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(webhook_and_mail, "WEBHOOK_TIMEOUT_S", 0.2)
 
     async with fake_webhook(silent=True) as hook:
         with pytest.raises(DeliveryFailed, match="timed out"):
-            await asyncio.to_thread(transports.post_webhook, hook.address, finished(), NotifyEnvironment())
+            await asyncio.to_thread(webhook_and_mail.post_webhook, hook.address, finished(), NotifyEnvironment())
         await asyncio.wait_for(hook.arrived.wait(), 30)
         assert len(hook.requests) == 1
 
@@ -143,7 +143,7 @@ async def test_a_webhook_whose_certificate_nobody_knows_is_refused(tmp_path):
     async with fake_webhook(certificate="self_signed") as hook:
         address = f"https://127.0.0.1:{hook.port}/"
         with pytest.raises(DeliveryFailed, match=r"(?i)certificate"):
-            await asyncio.to_thread(transports.post_webhook, address, finished(), NotifyEnvironment())
+            await asyncio.to_thread(webhook_and_mail.post_webhook, address, finished(), NotifyEnvironment())
         assert hook.requests == []
 
 
@@ -152,7 +152,7 @@ async def test_a_webhook_whose_certificate_nobody_knows_is_refused(tmp_path):
 )
 def test_a_webhook_that_is_none_does_no_harm(address):
     with pytest.raises(DeliveryFailed):
-        transports.post_webhook(address, finished(), NotifyEnvironment())
+        webhook_and_mail.post_webhook(address, finished(), NotifyEnvironment())
 
 
 async def test_the_path_of_a_webhook_is_a_secret_and_is_never_shown(tmp_path, caplog):
@@ -249,7 +249,7 @@ async def test_what_a_name_or_a_sentence_holds_never_becomes_a_header_or_a_comma
         assert "bcc" not in headers
         told = json.loads(body)
         assert told["collection"].isprintable()
-        assert len(told["sentence"]) <= transports.SENTENCE_CHARS_MAX
+        assert len(told["sentence"]) <= webhook_and_mail.SENTENCE_CHARS_MAX
 
 
 @pytest.mark.parametrize(
@@ -258,34 +258,34 @@ async def test_what_a_name_or_a_sentence_holds_never_becomes_a_header_or_a_comma
 async def test_an_address_that_is_none_is_never_written_to(evil):
     async with fake_smtp_server() as office:
         with pytest.raises(DeliveryFailed):
-            await asyncio.to_thread(transports.send_email, evil, finished(), by_mail(office.port))
+            await asyncio.to_thread(webhook_and_mail.send_email, evil, finished(), by_mail(office.port))
         assert office.messages == []
 
 
 async def test_an_email_server_that_drips_is_hung_up_on(monkeypatch):
-    monkeypatch.setattr(transports, "MAIL_TIME_MAX_S", 0.3)
+    monkeypatch.setattr(webhook_and_mail, "MAIL_TIME_MAX_S", 0.3)
 
     async with fake_smtp_server(drips=True) as office:
         with pytest.raises(DeliveryFailed):
-            await asyncio.to_thread(transports.send_email, "ana@example.br", finished(), by_mail(office.port))
+            await asyncio.to_thread(webhook_and_mail.send_email, "ana@example.br", finished(), by_mail(office.port))
 
 
 async def test_an_email_password_goes_nowhere_without_tls_but_to_this_machine(monkeypatch):
     async with fake_smtp_server() as office:
         here = by_mail(office.port, user="ana", password="s3cret")
-        await asyncio.to_thread(transports.send_email, "ana@example.br", finished(), here)
+        await asyncio.to_thread(webhook_and_mail.send_email, "ana@example.br", finished(), here)
         assert any(command.startswith("AUTH") for command in office.commands)
         office.commands.clear()
-        monkeypatch.setattr(transports, "_is_loopback", lambda host: False)
+        monkeypatch.setattr(webhook_and_mail, "_is_loopback", lambda host: False)
         with pytest.raises(DeliveryFailed, match="offers no TLS: the password is not sent"):
-            await asyncio.to_thread(transports.send_email, "ana@example.br", finished(), here)
+            await asyncio.to_thread(webhook_and_mail.send_email, "ana@example.br", finished(), here)
         assert not any(command.startswith("AUTH") for command in office.commands)
 
 
 async def test_an_email_server_that_offers_tls_and_does_not_keep_it_gets_nothing():
     async with fake_smtp_server(tls=True) as office:
         with pytest.raises(DeliveryFailed):
-            await asyncio.to_thread(transports.send_email, "ana@example.br", finished(), by_mail(office.port))
+            await asyncio.to_thread(webhook_and_mail.send_email, "ana@example.br", finished(), by_mail(office.port))
         assert "STARTTLS" in office.commands
         assert office.messages == []
 
