@@ -492,7 +492,8 @@ class GraphWriter:
         """The weights of these nodes to deliver, by collection."""
         found = self._rows(
             """SELECT c.name, n.node, n.host, n.id, n.in_links,
-               CASE WHEN depth < ifnull(depth_sent, depth + 1) THEN depth ELSE -1 END, n.url FROM carray(?) one CROSS JOIN nodes n ON n.node = one.value
+               CASE WHEN depth < ifnull(depth_sent, depth + 1) THEN depth ELSE -1 END, n.url
+               FROM carray(?) one CROSS JOIN nodes n ON n.node = one.value
                JOIN collections c USING (collection)""",
             (apsw.carray(array("q", sorted(set(nodes)))),),
         )

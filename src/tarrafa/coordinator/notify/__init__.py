@@ -1,1 +1,1 @@
-"""Notifications: an outbox and its transports, webhook and e-mail."""
+"""Notifications: an outbox, webhooks and e-mail."""

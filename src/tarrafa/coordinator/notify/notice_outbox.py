@@ -3,7 +3,7 @@
 The outbox is the table `notice` of `DATA/coordinator.sqlite`. Promises: a notice is durable when `notify` returns, and
 is sent at least once or tried for a day; an event is notified once, also after a restart, because its id is made from
 the event; a notice that was not delivered is kept with the reason, and shown. After a kill between sending and
-recording, a notice is sent again with the same id. Knows nothing of schedules, HTTP or SMTP (`transports.py`).
+recording, a notice is sent again with the same id. Knows nothing of schedules, HTTP or SMTP (`webhook_and_mail.py`).
 """
 
 import asyncio
