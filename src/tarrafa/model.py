@@ -1,8 +1,8 @@
 """The data model that all rooms share: statuses, URL states, pages, links, visits, outcomes, archive records, search
 hits.
 
-Everything here is data that crosses a wire, a disk or the border between two rooms. Nothing here has behaviour of its
-own.
+Everything here is data that crosses a wire, a disk or the border between two rooms. Its few methods are functions of
+that data, such as which links are followed and which statuses may be retried.
 
 A host is the unit of politeness and of leasing: `scheme://host:port`, the port always written; its id is the signed
 64-bit xxh3 of that text. A site is the registrable domain. A URL's id is the 128-bit xxh3 of its canonical form

@@ -12,7 +12,8 @@ Logs of several machines are merged as sets of lines: the times of the actions g
 later than the one it replaces, whatever the machines' clocks say.
 Knows nothing of search, frontiers or archives: they call this module. Where takedowns are obeyed:
 `crawl/worker/visit_refusal` (the status of waiting URLs), `crawl/scope/admission` (new links), `frontier/store/retries`
-(lifted takedowns), `search/exclusion_filter`, and the followers of index, graph and triples.
+(lifted takedowns), `search/exclusion_filter`, `graph/reader` (pages and links that are shown), and the followers of
+index and triples.
 """
 
 import fcntl

@@ -7,9 +7,9 @@ there. So a deletion is known before any record that was archived after it, and 
 anew (docs/decisions/0216). The target is made durable first, and then, in one transaction, the state that describes it:
 a crash repeats work and changes nothing. Visits never go back in time: of each URL in each collection only a newer
 visit is applied, in whichever order files are read. A page that is gone keeps its row, so that a late file cannot bring
-an old version back. A page that is taken down is removed with the next commit, and not written while the takedown is in
-force; after a lift, its visits are applied again from the archive. Knows nothing of the content of a projection's
-store.
+an old version back. In index and triple store, a page that is taken down is removed with the next commit, and not
+written while the takedown is in force; after a lift, its visits are applied again from the archive. (The link graph
+keeps it: `graph/reader` hides it.) Knows nothing of the content of a projection's store.
 """
 
 import threading

@@ -43,8 +43,8 @@ class Complaint(msgspec.Struct, frozen=True):
 
 
 class CollectionFile(NamedTuple):
-    """A collection file: the collection as written, each root with its location, the base folder, and the errors. Roots
-    are not yet URLs: this room does not parse URLs (`crawl/scope/collection_loader.py` does).
+    """A collection file: the collection as written, each root with its location, and the errors. Roots are not yet
+    URLs: this room does not parse URLs (`crawl/scope/collection_loader.py` does).
     """
 
     collection: Collection | None

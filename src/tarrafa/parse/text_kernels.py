@@ -2,7 +2,7 @@
 
 `tidy` and `fold` take a text as an array of code points: of 8 bits each if the text fits latin-1, of 16 if it fits the
 Basic Multilingual Plane, else of 32. numba compiles these functions as they are. The definitions, which are also the
-Python way, are in `normalized_text` and `fingerprint`.
+Python way, are in `text_layout` and `fingerprint`.
 Known weakness: compiled, they have no bounds checks. Before each write stands a comparison with the capacity that the
 caller gave, or no more is written than was read. Tests run them with bounds checks, too.
 """

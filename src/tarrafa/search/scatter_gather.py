@@ -214,7 +214,7 @@ class ScatterGather:
             for start in range(looked, limit, BLOCK_MATCHES):
                 before = len(groups.all)
                 groups.add(rank_block(found[start : start + BLOCK_MATCHES]))
-                if self._is_crowded():
+                if self._spreads_sites():
                     groups.all[before:] = diversify_sites(groups.all[before:])
                 if len(groups.all) >= enough:
                     return total - groups.looked + len(groups.all), groups
@@ -230,7 +230,7 @@ class ScatterGather:
         self._answers += ((number, block.moment) for number, block in answers.items())
         return found
 
-    def _is_crowded(self) -> bool:
+    def _spreads_sites(self) -> bool:
         request = self.request
         return request.sort is Sort.RELEVANCE and not request.crowded and not request.like
 

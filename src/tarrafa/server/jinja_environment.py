@@ -33,7 +33,7 @@ PER_PAGE = 10
 LINKS_PER_PAGE = 50
 PAGER_NUMBERS_SHOWN = 9  # of the numbers below the results
 URL_CHARS_SHOWN = 120
-HITS_PER_SITE = 2  # hits of one host on a page, after which there may be more of them
+HITS_PER_HOST = 2  # hits of one host on a page, after which there may be more of them
 PLAIN_TYPES = frozenset({"", "text/html", "application/xhtml+xml"})
 BADGES = {
     "application/pdf": "PDF", "application/rtf": "RTF", "text/rtf": "RTF", "text/plain": "TXT",
@@ -96,7 +96,7 @@ def hit_views(result: SearchResult, asked: SearchParams, offset: int) -> list[Hi
     shown = []
     for place, hit in enumerate(result.hits, offset + 1):
         seen[hit.site] += 1
-        last_of_many = many[hit.site] >= HITS_PER_SITE and seen[hit.site] == many[hit.site]
+        last_of_many = many[hit.site] >= HITS_PER_HOST and seen[hit.site] == many[hit.site]
         title, snippet = mark(hit.title, hit.language), mark(hit.snippet, hit.language)
         more = _more_of_site_link(asked, hit.site) if last_of_many else ""
         shown.append(HitView(place, hit, title, snippet, type_badge(hit.type), more))

@@ -96,7 +96,7 @@ def size_limit(collection: Collection, role: int) -> int:
     """Largest body. A sitemap may be larger than a page, as far as our own bandwidth can fetch it in time."""
     if role != UrlRole.SITEMAP:
         return int(collection.scope.size_max)
-    from tarrafa.parse.sitemaps_feeds import SITEMAP_BYTES_MAX  # loaded late: see `sandboxed_parser`
+    from tarrafa.parse.sitemaps_feeds import SITEMAP_BYTES_MAX  # loaded late: see `parser_with_sandbox`
 
     fetch = collection.fetch
     rate = min(fetch.bandwidth or SITEMAP_BYTES_MAX, fetch.host_bandwidth or SITEMAP_BYTES_MAX)
@@ -201,7 +201,7 @@ def decode_response(visit: Visit, response: FetchResponse, collection: Collectio
         return DecodedBody(None, Status.TOO_LARGE, message("unpacks to more than size_max"))
     kind = ""
     if visit.role == UrlRole.PAGE and not head.content_type:
-        from tarrafa.parse.page import sniff  # loaded late: see `sandboxed_parser`
+        from tarrafa.parse.page import sniff  # loaded late: see `parser_with_sandbox`
 
         kind = next(filter(collection.wants_type, sniff(body)), "")
         if not kind:

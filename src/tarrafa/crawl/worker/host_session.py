@@ -8,7 +8,8 @@ for its report for half a second, so that little is requested twice after a kill
 sends Retry-After is handed back with the time from which it may be visited again, and costs nothing while it waits. A
 session whose collection is changed continues with the new configuration; a session whose collection is paused makes no
 further request.
-Knows nothing of workers, leases of other hosts or the archive.
+A session knows nothing of the worker, of other sessions or of the archive; `SessionTable` holds all sessions of a
+worker.
 """
 
 import asyncio
@@ -46,7 +47,7 @@ HEAVY_BYTES = 4 << 20  # such documents are decoded and parsed a few at a time
 PARSED_LATER_BYTES_MAX = 64 << 10  # larger ones are parsed before the next request: they are not held twice
 TURN_VISITS, TURN_S_MIN = 50, 5.0  # then other hosts may take its place
 ERROR_CHARS_MAX = 200
-TURN_S = 300.0  # then robots.txt is read again
+TURN_S = 300.0  # then the session ends: the next one looks whether robots.txt is too old
 
 
 class DocumentParser(Protocol):

@@ -180,7 +180,7 @@ class OverloadControl:
         self._unreached.clear()
 
     def is_pausing(self) -> bool:
-        """Whether this machine is offline and its pause has passed since the first call."""
+        """Whether this machine is offline, and its pause, which begins with the first call, has not passed."""
         if not self.is_offline:
             return False
         now = boottime()
