@@ -82,7 +82,19 @@ def test_a_query_word_is_read_in_every_language_once():
 
 
 def test_what_stands_between_spaces_may_hold_several_words_or_none():
-    assert analyze("«guarda-chuva», a_b — c++", "pt").split() == ["guard", "chuv", "a", "b", "c"]
+    assert analyze("«guarda-chuva», a_b — c", "pt").split() == ["guard", "chuv", "a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("C++, C#; F#.", ["c++", "c#", "f#"]),
+        ("(C++) libstdc++-doc Notepad++", ["c++", "libstdc++", "doc", "notepad++"]),
+        ("a+b x++y c+++ mar#sul ab# C## C#x", ["a", "b", "x", "y", "c", "mar", "sul", "ab", "c", "c", "x"]),
+    ],
+)
+def test_signs_of_a_programming_language_belong_to_its_name(text, terms):
+    assert analyze(text, "pt").split() == terms
 
 
 def test_a_text_without_spaces_is_analysed_and_not_remembered():
