@@ -95,7 +95,7 @@ def frequent_pairs(terms: Sequence[str]) -> list[str]:
 
 
 def is_function_word(text: str) -> bool:
-    """Whether a word of a query only joins others: `de`, `the`. Its term does not tell: *entre* has that of *entrar*."""
+    """Whether a word of a query only joins others: `de`, `the`. Terms do not tell: *entre* has that of *entrar*."""
     folded = fold(text)
     return not _FOLDED_FUNCTION_WORDS.isdisjoint((folded, portuguese_singular(folded)))
 
