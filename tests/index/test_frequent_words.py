@@ -5,7 +5,7 @@ import pytest
 from tarrafa.errors import DataError
 from tarrafa.index import frequent_words, schema
 from tarrafa.index.follower import catch_up
-from tarrafa.index.frequent_words import FILLER, PAIR_BOUND, frequent_pairs, frequent_terms
+from tarrafa.index.frequent_words import FILLER, PAIR_BOUND, frequent_pairs, frequent_terms, is_function_word
 from tarrafa.index.text_analysis import analyze
 from tests.graph.archived_web import a_record, new_data, write
 
@@ -44,3 +44,13 @@ def test_an_index_with_other_frequent_words_is_refused(tmp_path):
         schema.open_index(data)
     with pytest.raises(DataError, match="`tarrafa rebuild index`"):
         catch_up(data)
+
+
+@pytest.mark.parametrize("word", ["de", "das", "DE", "à", "uns", "pelas", "the", "Of"])
+def test_function_words_in_any_number_and_case(word):
+    assert is_function_word(word)
+
+
+@pytest.mark.parametrize("word", ["entrar", "parar", "sobra", "governo", "dados", "C++", "de a", "rede", ""])
+def test_words_with_a_meaning_of_their_own_are_no_function_words(word):
+    assert not is_function_word(word)

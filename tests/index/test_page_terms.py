@@ -38,6 +38,7 @@ TEXTS = [
     "x" * 63 + " " + "X" * 64 + " " + "é" * 65 + " " + "y" * KEY_LENGTH_MAX + " curta",
     "y" * (KEY_LENGTH_MAX + 1) + " é mais longa",
     "palavra." * 500,
+    "C++ C# c+++ C## a++b C#b i++. (C++) é++ ab# \u0301C#",
     "\ud800 sozinho \udfff",
 ]
 # Words that repeat, in several spellings, and whatever joins or splits them.
@@ -49,7 +50,7 @@ any_text = st.one_of(
             st.text(max_size=5),
         )
     ).map(" ".join),
-    st.text(st.sampled_from("aAáÁ \u0301\u0345-\n_1ﷺ\u1100\u1161")),
+    st.text(st.sampled_from("aAáÁ \u0301\u0345-\n_1ﷺ\u1100\u1161+#")),
 )
 languages = st.sampled_from(["pt", "pt-BR", "en", "de", ""])
 

@@ -82,7 +82,19 @@ def test_a_query_word_is_read_in_every_language_once():
 
 
 def test_what_stands_between_spaces_may_hold_several_words_or_none():
-    assert analyze("«guarda-chuva», a_b — c++", "pt").split() == ["guard", "chuv", "a", "b", "c"]
+    assert analyze("«guarda-chuva», a_b — c", "pt").split() == ["guard", "chuv", "a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("C++, C#; F#.", ["c++", "c#", "f#"]),
+        ("(C++) libstdc++-doc Notepad++", ["c++", "libstdc++", "doc", "notepad++"]),
+        ("a+b x++y c+++ mar#sul ab# C## C#x", ["a", "b", "x", "y", "c", "mar", "sul", "ab", "c", "c", "x"]),
+    ],
+)
+def test_signs_of_a_programming_language_belong_to_its_name(text, terms):
+    assert analyze(text, "pt").split() == terms
 
 
 def test_a_text_without_spaces_is_analysed_and_not_remembered():
@@ -98,7 +110,7 @@ def test_the_region_of_a_language_does_not_matter():
 def test_any_text_gives_terms_that_hold_no_space_and_folding_is_idempotent(text):
     for language in ("pt", "en", ""):
         for term in analyze(text, language).split():
-            assert strip_language_sign(term).isalnum()
+            assert strip_language_sign(term).rstrip("+#").isalnum()
             assert len(strip_language_sign(term)) <= 64
     for word in words(text):
         assert fold(fold(word)) == fold(word)

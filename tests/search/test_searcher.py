@@ -227,3 +227,33 @@ def test_marks_follow_the_pages_language_and_markup_stays_text():
     assert [piece for piece, is_marked in pieces if is_marked] == ["REDE", "Alto"]
     assert "".join(piece for piece, _ in pieces) == "A <b>REDE</b> & o peixe em Alto"
     assert parse("redes").texts == ["redes"]
+
+
+def test_function_words_find_no_page_by_themselves_and_are_not_marked(tmp_path):
+    data = new_data(tmp_path / "data")
+    texts = ["filme de terror", "casa de campo", "o terror do filme", "o que é de quem", "cinema"]
+    write(data, [a_record(f"http://h{n}.org/", text=text) for n, text in enumerate(texts)])
+    index.catch_up(data)
+    asker = Asker(data)
+    found = asker.search("filme de terror")
+    assert [hit.url for hit in found.hits] == ["http://h0.org/", "http://h2.org/"]
+    assert TermMarker("filme de terror")("filme de terror", "pt") == [
+        ("filme", True),
+        (" de ", False),
+        ("terror", True),
+    ]
+    assert asker.search("o que é de quem").total == 4, "without another word, they are looked for"
+    assert TermMarker("o que")("o que", "pt") == [("o", True), (" ", False), ("que", True)]
+    assert asker.search("de inexistente").total == 3, "no page has the other word"
+    assert asker.search("+de terror").total == 3, "what is required is looked for"
+
+
+def test_names_of_programming_languages_are_different_words(tmp_path):
+    data = new_data(tmp_path / "data")
+    texts = ["programar em C++ hoje", "programar em C# hoje", "programar em C hoje"]
+    write(data, [a_record(f"http://h{n}.org/", text=f"{text} {'palavra ' * 80}") for n, text in enumerate(texts)])
+    index.catch_up(data)
+    for query, n, marked in (("c++", 0, "C++"), ("C#", 1, "C#"), ("c", 2, "C")):
+        found = Asker(data).search(query)
+        assert [hit.url for hit in found.hits] == [f"http://h{n}.org/"]
+        assert (marked, True) in TermMarker(query)(found.hits[0].snippet, "pt")

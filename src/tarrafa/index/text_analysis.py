@@ -21,8 +21,12 @@ WORD_CHARS_MAX = 64  # a longer word is cut to its beginning
 TOKENS_REMEMBERED_MAX = 300_000  # per language; some 40 MB
 TOKEN_CHARS_REMEMBERED_MAX = 80
 
-_find_words = re.compile(r"[^\W_]+").finditer
-_all_words = re.compile(r"[^\W_]+").findall
+# A word is a run of letters and digits. Two plus signs after it belong to it, and a number sign after a single letter:
+# C++, C#. `word_kernels.signs_after` says the same.
+WORD_PATTERN = re.compile(r"[^\W_]+(?:\+\+(?![^\W_]|\+)|(?<![^\W_]{2})#(?![^\W_]|#))?")
+
+_find_words = WORD_PATTERN.finditer
+_all_words = WORD_PATTERN.findall
 
 
 def compose(text: str) -> str:
@@ -189,7 +193,7 @@ def _analysis(language: str) -> _AnalysisCache:
 
 
 def words(text: str) -> list[str]:
-    """The runs of letters and digits."""
+    """The words: runs of letters and digits, and the signs of C++ and C#."""
     return _all_words(compose(text))
 
 

@@ -27,7 +27,7 @@ KERNELS = {
     "write_entries": Kernel("write_entries", "uint32* int64 uint32* uint8* int64 uint8* int64"),
 }
 
-_SPACE, _PAIR_BOUND, _FILLER = 32, 95, 124
+_SPACE, _NUMBER_SIGN, _PLUS, _PAIR_BOUND, _FILLER = 32, 35, 43, 95, 124
 
 
 def lower(character: int) -> int:
@@ -65,7 +65,22 @@ def next_word(text: list[int], start: int, end: int, classes: list[int]) -> tupl
     stop = start
     while stop < end and classes[text[stop]] == WORD:
         stop += 1
-    return start, stop
+    return start, stop + signs_after(text, start, stop, end, classes)
+
+
+def signs_after(text: list[int], start: int, stop: int, end: int, classes: list[int]) -> int:
+    """How many signs after a word belong to it: those of C++ and C#."""
+    if stop in (start, end):
+        return 0
+    sign, signs = text[stop] + 0, 0
+    if sign == _PLUS and stop + 1 < end and text[stop + 1] == _PLUS:
+        signs = 2
+    elif sign == _NUMBER_SIGN and stop == start + 1:
+        signs = 1
+    after = stop + signs
+    if signs and after < end and (classes[text[after]] == WORD or text[after] == sign):
+        return 0
+    return signs
 
 
 def scan(

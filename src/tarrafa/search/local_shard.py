@@ -51,8 +51,8 @@ from tarrafa.search.query_builder import (
     best_ids_query,
     filter_query,
     global_score,
+    marked_terms,
     page_query,
-    query_terms,
     terms_of_texts,
     urls_query,
 )
@@ -192,7 +192,7 @@ class LocalShard:
 
     def show(self, request: SearchRequest, moment: int, places: list[DocumentAddress]) -> list[HitDetails]:
         snapshot = self._snapshots.get(moment)
-        terms, others = query_terms(_parsed_query(request)), terms_of_texts(extra.word for extra in request.extras)
+        terms, others = marked_terms(_parsed_query(request)), terms_of_texts(extra.word for extra in request.extras)
         shown = [snapshot.stored_document(place) for place in places]
         return [
             HitDetails(

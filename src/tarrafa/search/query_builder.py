@@ -3,11 +3,12 @@
 Promises: a word matches all its readings (the language of a query's words is unknown), and they weigh the same: each is
 boosted to the rarity that the readings have together, in all shards together. Without that, three French pages would
 stand above ten thousand Portuguese ones, because *their* spelling of the word is rare. Readings that no page holds are
-left out. Filters never add to a score; where there are only filters, all pages score alike, and links decide. Synonyms
-can only add pages and score. Ranking, as measured (docs/decisions): BM25 of the catch-all field, plus 0.3 of the
-title's, plus 0.3 for each two adjacent words of the query that are adjacent in the page. Where these two words stand in
-many pages, each of them is no frequent word of its language, and positions would have to be read in all these pages,
-only the best matches of a shard gain from them (`BuiltQuery.late`). Knows nothing of hits or snippets.
+left out. A function word (`de`) only adds to the score of pages that another part of the query finds. Filters never add
+to a score; where there are only filters, all pages score alike, and links decide. Synonyms can only add pages and
+score. Ranking, as measured (docs/decisions): BM25 of the catch-all field, plus 0.3 of the title's, plus 0.3 for each
+two adjacent words of the query that are adjacent in the page. Where these two words stand in many pages, each of them
+is no frequent word of its language, and positions would have to be read in all these pages, only the best matches of a
+shard gain from them (`BuiltQuery.late`). Knows nothing of hits or snippets.
 """
 
 from collections.abc import Callable, Iterable
@@ -22,7 +23,7 @@ from tantivy import Query as TantivyQuery
 
 from tarrafa.index import schema
 from tarrafa.index.document_fields import split_url_id, url_words
-from tarrafa.index.frequent_words import are_frequent, frequent_pairs
+from tarrafa.index.frequent_words import are_frequent, frequent_pairs, is_function_word
 from tarrafa.index.text_analysis import fold, readings, words
 from tarrafa.model import UrlId
 from tarrafa.search.query_parser import QueryFilter, QueryGroup, QueryNode, QueryPrefix, QueryText, Sign, is_condition
@@ -158,6 +159,10 @@ class QueryBuilder:
         """The typed or the added content must match; where some part is required, the added content only adds to the
         score, as `more` always does.
         """
+        if joining := self._joining_words(content):
+            content = QueryGroup(tuple(part for part in content.parts if part not in joining))
+            more = [*(clause for _, node in joining if (clause := self._node(node)) is not None), *more]
+            return [(Occur.Must, _any([self._group(content), *added])), *((Occur.Should, one) for one in more)]
         if content.with_sign(Sign.MUST):
             return [(Occur.Must, self._group(content)), *((Occur.Should, one) for one in (*added, *more))]
         if all(isinstance(node, QueryText) and len(words(node.text)) == 1 for _, node in content.parts):
@@ -166,6 +171,20 @@ class QueryBuilder:
             some = [clause for text in content.texts if (clause := self._content(text)) is not None]
             return [(Occur.Must, _any([*some, *added, *more]))]
         return [(Occur.Must, _any([self._group(content), *added])), *((Occur.Should, one) for one in more)]
+
+    def _joining_words(self, content: QueryGroup) -> list[tuple[Sign, QueryNode]]:
+        """The function words among plain words: alone they find nothing, unless no other part occurs anywhere."""
+        if any(sign is not Sign.SHOULD for sign, _ in content.parts):
+            return []
+        joining, others = list[tuple[Sign, QueryNode]](), list[tuple[Sign, QueryNode]]()
+        for part in content.parts:
+            is_joining = isinstance(part[1], QueryText) and is_function_word(part[1].text)
+            (joining if is_joining else others).append(part)
+        return joining if any(self._may_occur(node) for _, node in others) else []
+
+    def _may_occur(self, node: QueryNode) -> bool:
+        """Whether a part may be found in some shard; only words are looked up."""
+        return not isinstance(node, QueryText) or bool(self._occurring(schema.ALL, self._all_readings(node.text)))
 
     def _natural(self, query: QueryGroup) -> QueryGroup:
         ignored = common_words(query, self._overall)
@@ -389,8 +408,13 @@ def _numbered(field: str, numbers: list[int], collection: str | None) -> Tantivy
 
 
 def query_terms(query: QueryGroup) -> frozenset[str]:
-    """All terms that score, in any language: a snippet marks them."""
+    """All terms that score, in any language."""
     return terms_of_texts(query.texts)
+
+
+def marked_terms(query: QueryGroup) -> frozenset[str]:
+    """The terms that a snippet marks: without function words, unless there are no others."""
+    return terms_of_texts([text for text in query.texts if not is_function_word(text)] or query.texts)
 
 
 def terms_of_texts(texts: Iterable[str]) -> frozenset[str]:

@@ -30,7 +30,14 @@ from tarrafa.search.autocomplete import PartialText, completed_text, partial_tex
 from tarrafa.search.curation import Curation
 from tarrafa.search.exclusion_filter import ExclusionFilter, exclude
 from tarrafa.search.local_shard import VOCABULARY_WAIT_S
-from tarrafa.search.query_builder import contents_query, document_frequency, page_query, query_terms, terms_of_texts
+from tarrafa.search.query_builder import (
+    contents_query,
+    document_frequency,
+    marked_terms,
+    page_query,
+    query_terms,
+    terms_of_texts,
+)
 from tarrafa.search.query_parser import parse
 from tarrafa.search.request import (
     EXPANSION_TERMS_MAX,
@@ -311,7 +318,7 @@ class TermMarker:
 
     def __init__(self, text: str, others: Iterable[str] = ()) -> None:
         """`others` are the added words; the text may then be empty."""
-        self._wanted = (query_terms(parse(text)) if text.strip() else frozenset()) | terms_of_texts(others)
+        self._wanted = (marked_terms(parse(text)) if text.strip() else frozenset()) | terms_of_texts(others)
 
     def __call__(self, text: str, language: str) -> MarkedPieces:
         return mark_terms(text, self._wanted, language)

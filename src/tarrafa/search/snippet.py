@@ -8,7 +8,7 @@ Pure. Knows nothing of HTML or of the index. (tantivy's own snippets find no ste
 import re
 from functools import lru_cache
 
-from tarrafa.index.text_analysis import analyzer_for, compose, fold, terms_of_language, word_spans
+from tarrafa.index.text_analysis import WORD_PATTERN, analyzer_for, compose, fold, terms_of_language, word_spans
 
 SNIPPET_CHARS_MAX = 240
 BEFORE_CHARS = 40  # of the page, before the first wanted term
@@ -18,7 +18,7 @@ PLACES_MAX = 500  # of one prefix: a long page may hold a frequent word ten thou
 MarkedPieces = list[tuple[str, bool]]
 TermPlace = tuple[int, str]  # where a wanted word begins, and its term
 
-_word_at, _words = re.compile(r"[^\W_]+").match, re.compile(r"[^\W_]+").finditer
+_word_at, _words = WORD_PATTERN.match, WORD_PATTERN.finditer
 _space, _no_space = re.compile(r"\s").search, re.compile(r"\S").search
 _NO_LETTERS_FROM, _NO_LETTERS_TO = 0x2000, 0x2BFF  # punctuation and symbols, with some letters among them
 _ODD = "".join(letter for letter in map(chr, range(_NO_LETTERS_FROM, _NO_LETTERS_TO + 1)) if _word_at(letter))
@@ -69,12 +69,15 @@ def _by_every_word(text: str, wanted: frozenset[str], language: str) -> list[Ter
 
 @lru_cache(100)
 def _starts_of(wanted: frozenset[str], language: str) -> list[bytes] | None:
-    """The prefixes, after a space, of words of this language with these terms; None, if bytes cannot decide that."""
+    """The prefixes, after a space, of words of this language with these terms; None, if bytes cannot decide that: they
+    have no signs (`c++`), and no letters beyond ASCII.
+    """
     starts = list[str]()
     for start in sorted(start for one in terms_of_language(wanted, language) for start in _starts(one)):
         if not starts or not start.startswith(starts[-1]):  # else it is found with the shorter one before it
             starts.append(start)
-    return [f" {start}".encode() for start in starts] if all(map(str.isascii, starts)) else None
+    decide = all(start.isascii() and start.isalnum() for start in starts)
+    return [f" {start}".encode() for start in starts] if decide else None
 
 
 @lru_cache(10_000)
