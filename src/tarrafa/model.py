@@ -247,6 +247,14 @@ class SyntaxUse(msgspec.Struct, frozen=True, array_like=True):
     vocabularies: tuple[str, ...]
 
 
+class PageDate(msgspec.Struct, frozen=True, array_like=True):
+    """A date that a page states. `source`: json-ld, microdata (or RDFa), meta, time, url or byline."""
+
+    at: int  # seconds since 1970; of a date without a time, the first second of that day in UTC
+    source: str
+    has_time: bool = False
+
+
 class Page(msgspec.Struct, frozen=True, omit_defaults=True):
     """The parsed content of a response."""
 
@@ -272,6 +280,8 @@ class Page(msgspec.Struct, frozen=True, omit_defaults=True):
     refresh_s: float = 0.0  # its delay
     alternates: tuple[tuple[str, str], ...] = ()  # hreflang and URL of the same page in other languages
     feeds: tuple[str, ...] = ()  # RSS and Atom that the page announces
+    published: PageDate | None = None
+    modified: PageDate | None = None
     parser: str = ""
 
 
