@@ -176,6 +176,9 @@ def test_article_with_the_address_of_the_page_is_the_page() -> None:
 def test_page_is_not_modified_before_it_is_published() -> None:
     earlier = '<meta property="article:modified_time" content="2008-01-01">'
     assert dates_of(META + earlier + PORTUGUESE) == ("2009-05-19T08:00:00Z meta", "")
+    assert dates_of(earlier + TIME + PORTUGUESE) == ("", "2008-01-01 meta"), "the less trusted date goes"
+    same_day = '<meta property="article:modified_time" content="2009-05-19">'
+    assert dates_of(META + same_day + PORTUGUESE) == ("2009-05-19T08:00:00Z meta", "2009-05-19 meta")
 
 
 def test_hostile_page_with_very_many_dates() -> None:

@@ -3,15 +3,15 @@
 Sources in the order of trust: JSON-LD; microdata and RDFa; meta elements; time elements; the URL; a byline, which is a
 date beside the headline, or behind words such as "Publicado em". Less trusted sources are read only for a date that is
 still missing.
-Promises: each date is a valid day, not before `written_dates.DATE_MIN`; a page is not modified before it is published.
-A list of several articles has the date of none of them; dates of comments, reviews and teasers do not count. Pure; the
-work is bounded by the constants below.
+Promises: each date is a valid day, not before `written_dates.DATE_MIN`; a page is not modified on a day before
+it is published. A list of several articles has the date of none of them; dates of comments, reviews and teasers do not
+count. Pure; the work is bounded by the constants below.
 Knows no clock: a date in the future is refused where the time of the visit is known (`crawl.worker.outcome`).
 """
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -23,6 +23,7 @@ from tarrafa.parse.structured.extraction import StructuredData
 from tarrafa.parse.written_dates import WrittenDate, find_dates, is_day_first, read_date
 
 DATED_ITEMS_MAX = 64  # of structured data
+DATED_LINES_MAX = 500  # statements about dates, or about one item with a date
 TIMES_MAX = 40  # time elements that are looked at
 ANCESTORS_MAX = 32  # of a time element
 HEADLINE_LEVELS_MAX = 4  # a time element and the headline have a common ancestor so near
@@ -85,6 +86,8 @@ _published_label = re.compile(
     re.IGNORECASE,
 ).search
 
+DAY_S = 86_400
+TRUST = ("json-ld", "microdata", "meta", "time", "url", "byline")
 MetaDate = tuple[str, str]  # the name of a meta element, in lower case, and its content
 
 
@@ -117,9 +120,17 @@ def page_dates(page: DatedPage) -> PageDates:
         found = found.completed(source(page, day_first))
         if found.published and found.modified:
             break
-    if found.published and found.modified and found.modified.at < found.published.at:
-        return found._replace(modified=None)
-    return found
+    return _without_contradiction(found)
+
+
+def _without_contradiction(found: PageDates) -> PageDates:
+    """Without the less trusted date, if the page was modified on a day before it was published."""
+    published, modified = found
+    if published is None or modified is None or modified.at // DAY_S >= published.at // DAY_S:
+        return found
+    if TRUST.index(modified.source) < TRUST.index(published.source):
+        return PageDates(None, modified)
+    return PageDates(published, None)
 
 
 def _page_date(text: str, source: str, day_first: bool | None) -> PageDate | None:
@@ -137,20 +148,17 @@ def _stated_dates(page: DatedPage, day_first: bool | None) -> PageDates:
     statements, found = page.stated.statements, PageDates()
     if "schema.org/date" not in statements and "purl.org/dc/" not in statements:
         return found
-    lines = statements.split("\n")
-    for source, some in (
-        ("json-ld", lines[page.stated.jsonld_from :]),
-        ("microdata", lines[: page.stated.jsonld_from]),
-    ):
+    first = page.stated.jsonld_from
+    for source, some in (("json-ld", statements[first:]), ("microdata", statements[:first])):
         found = found.completed(_dates_of_items(some, page.url, source, day_first))
     return found
 
 
-def _dates_of_items(lines: Sequence[str], url: str, source: str, day_first: bool | None) -> PageDates:
+def _dates_of_items(statements: str, url: str, source: str, day_first: bool | None) -> PageDates:
     """The dates of the article that the page is, else of the page. Of several articles, the one with the page's URL."""
     kinds, dates = defaultdict[str, set[str]](set), defaultdict[str, dict[str, PageDate]](dict)
     nested = set[str]()
-    for subject, predicate, value, _ in parse_nquads("\n".join(_about_dates(lines))):
+    for subject, predicate, value, _ in parse_nquads(_about_dates(statements)):
         if predicate == RDF_TYPE:
             kinds[subject].add(kind[1] if (kind := _SCHEMA(value)) else "")
             continue
@@ -170,7 +178,7 @@ def _dates_of_items(lines: Sequence[str], url: str, source: str, day_first: bool
             for subject in dates
             if subject not in nested and (not kinds[subject].isdisjoint(wanted) if wanted else _is_page(subject, url))
         ]
-        days = {item["datePublished"].at // 86_400 for item in items if "datePublished" in item}
+        days = {item["datePublished"].at // DAY_S for item in items if "datePublished" in item}
         if len(days) > 1:
             items = [dates[subject] for subject in dates if _is_page(subject, url)]
         if items:
@@ -178,13 +186,22 @@ def _dates_of_items(lines: Sequence[str], url: str, source: str, day_first: bool
     return PageDates()
 
 
-def _about_dates(lines: Sequence[str]) -> list[str]:
-    """The dates, and what is said of their items: to parse all statements would take four times as long."""
-    dated = [line for line in lines if "schema.org/date" in line or "purl.org/dc/" in line]
-    items = dict.fromkeys(line.partition(" ")[0] for line in dated)
-    some = list(islice(items, DATED_ITEMS_MAX))
-    types, objects = tuple(f"{item} {RDF_TYPE} " for item in some), tuple(f" {item} ." for item in some)
-    return dated + [line for line in lines if line.startswith(types) or line.endswith(objects)]
+def _about_dates(text: str) -> str:
+    """The dates, and what is said of their items: to parse all statements would take far longer."""
+    lines = [*_lines_with("schema.org/date", text), *_lines_with("purl.org/dc/", text)]
+    for item in islice(dict.fromkeys(line.partition(" ")[0] for line in lines), DATED_ITEMS_MAX):
+        lines += [*_lines_with(f"{item} {RDF_TYPE} ", text), *_lines_with(f" {item} .", text)]
+    return "\n".join(lines)
+
+
+def _lines_with(part: str, text: str) -> Iterator[str]:
+    at = text.find(part)
+    for _ in range(DATED_LINES_MAX):
+        if at < 0:
+            return
+        end = text.find("\n", at)
+        yield text[text.rfind("\n", 0, at) + 1 : end]
+        at = text.find(part, end)
 
 
 def _is_page(subject: str, url: str) -> bool:
@@ -233,7 +250,7 @@ def _time_dates(page: DatedPage, day_first: bool | None) -> PageDates:
 def _agreed(times: list[_TimeElement], is_list: bool) -> PageDate | None:
     hinted = [one for one in times if one.hint]
     for some in ([one for one in hinted if one.near], [one for one in times if one.near], hinted):
-        days = {one.date.at // 86_400 for one in some}
+        days = {one.date.at // DAY_S for one in some}
         if len(days) == 1 or (days and some[0].near and not is_list):
             return some[0].date
     return None

@@ -69,6 +69,18 @@ def test_a_page_is_kept_with_its_bytes_its_text_and_its_links_in_scope():
     assert [link.url for link in done.record.page.links][-1] == "http://elsewhere.com/", "the graph knows them all"
 
 
+def test_the_outcome_tells_announced_dates_and_changes_since_the_last_version():
+    first = concluded(visit=a_visit(announced=900.0)).record.outcome
+    assert (first.announced, first.changed, first.same_since) == (900.0, False, 0.0)
+    known = {"content_id": first.content_id, "payload": first.payload, "archived": 500.0}
+    same = concluded(visit=a_visit(**known)).record.outcome
+    assert (same.changed, same.same_since) == (False, 500.0)
+    other = concluded(PAGE + b" Outra frase.", visit=a_visit(**known)).record.outcome
+    assert (other.changed, other.same_since) == (True, 0.0)
+    gone = concluded(b"", code=404, visit=a_visit(announced=900.0, **known)).record.outcome
+    assert (gone.announced, gone.changed, gone.same_since) == (0.0, False, 0.0)
+
+
 def test_a_date_in_the_future_of_the_visit_is_refused():
     def dates_at(at: float, published: str, modified: str) -> tuple[PageDate | None, PageDate | None]:
         meta = f'<meta name=pubdate content="{published}"><meta name=lastmod content="{modified}">'

@@ -100,6 +100,9 @@ def conclude(
         external=admission.count_external_links(page, visit) if page is not None and followed else 0,
         grace=status in GONE and visit.gone == 0,
         server=_server_software(response.head),
+        announced=visit.announced if kept else 0.0,
+        changed=kept and page is not None and visit.content_id not in (None, "", page.content_id),
+        same_since=visit.archived if kept and payload == visit.payload else 0.0,
     )
     if page is not None and not kept:  # its links and status are kept, its text is not
         page = replace(page, text="", statements="")

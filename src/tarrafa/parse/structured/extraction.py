@@ -42,7 +42,8 @@ _XML_NAMES = frozenset({"amp;", "lt;", "gt;", "quot;", "apos;"})
 
 class StructuredData(NamedTuple):
     """The statements of a page, their vocabularies, altogether and in each syntax, the number of unreadable JSON-LD
-    blocks, whether statements are left out, and how many come before those of JSON-LD."""
+    blocks, whether statements are left out, and where in `statements` those of JSON-LD
+    begin."""
 
     statements: str = ""
     vocabularies: tuple[str, ...] = ()
@@ -104,7 +105,7 @@ def _extract_statements(
             if not is_stated:
                 microdata.extract(document, seen_from, statements)
         else:
-            jsonld_from = len(statements)
+            jsonld_from = statements.length
             unread = jsonld_extractor.extract(document, seen_from, statements, target=target, careful=careful)
         if used := vocabularies(map(_name_of, statements.take_names())):
             uses.append(SyntaxUse(syntax, used))
