@@ -247,6 +247,14 @@ class SyntaxUse(msgspec.Struct, frozen=True, array_like=True):
     vocabularies: tuple[str, ...]
 
 
+class PageDate(msgspec.Struct, frozen=True, array_like=True):
+    """A date that a page states. `source`: json-ld, microdata (or RDFa), meta, time, url or byline."""
+
+    at: int  # seconds since 1970; of a date without a time, the first second of that day in UTC
+    source: str
+    has_time: bool = False
+
+
 class Page(msgspec.Struct, frozen=True, omit_defaults=True):
     """The parsed content of a response."""
 
@@ -272,6 +280,8 @@ class Page(msgspec.Struct, frozen=True, omit_defaults=True):
     refresh_s: float = 0.0  # its delay
     alternates: tuple[tuple[str, str], ...] = ()  # hreflang and URL of the same page in other languages
     feeds: tuple[str, ...] = ()  # RSS and Atom that the page announces
+    published: PageDate | None = None
+    modified: PageDate | None = None
     parser: str = ""
 
 
@@ -311,6 +321,7 @@ class Visit(msgspec.Struct, frozen=True, array_like=True):
     archived: float = 0.0  # when that was
     gone: int = -1  # of a page that is kept fresh: how often in a row it was gone
     dismissed: bool = False  # do not request it: its place is needed, or this run found no link to it
+    announced: float = 0.0  # time of its last change according to a sitemap or feed
 
 
 class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -336,6 +347,9 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     external: int = 0  # distinct URLs on it that lead to other sites; counted if the order of discovery needs it
     grace: bool = False  # it is gone, but was there the last time: it is requested once more before it is dropped
     server: str = ""  # the server software, from its Server header
+    announced: float = 0.0  # time of its last change according to a sitemap or feed
+    changed: bool = False  # the previous version that was kept had another content
+    same_since: float = 0.0  # an earlier visit got the same body: the first of them
 
 
 class VisitRecord(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -412,6 +426,9 @@ class DeclaredEntity(msgspec.Struct, frozen=True, omit_defaults=True):
     facts: tuple[tuple[str, str], ...] = ()
 
 
+DateKind = Literal["published", "changed", "seen"]
+
+
 class Hit(msgspec.Struct, frozen=True):
     """One search result."""
 
@@ -420,13 +437,14 @@ class Hit(msgspec.Struct, frozen=True):
     snippet: str
     score: float
     in_links: int
-    updated: str
+    date: str
     language: str
     copies: int = 0  # pages with the same text, which this one represents
     type: str = ""  # MIME
     site: str = ""  # its host name
     pinned: bool = False  # placed here by the operators
     declared: tuple[DeclaredEntity, ...] = ()  # summary of the page's structured data
+    date_kind: DateKind = "seen"  # what `date` is
 
 
 class ShardReport(msgspec.Struct, frozen=True):

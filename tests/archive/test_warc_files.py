@@ -13,7 +13,7 @@ from warcio.archiveiterator import ArchiveIterator
 from tarrafa.archive.warc_reader import bytes_behind, follow, read_entry, visit_lengths
 from tarrafa.archive.warc_writer import WarcExchange, WarcWriter, recover_archive
 from tarrafa.errors import DataError, DiskFull
-from tarrafa.model import Link, Outcome, Page, VisitRecord
+from tarrafa.model import Link, Outcome, Page, PageDate, VisitRecord
 from tests.warc_check import check_warc_file
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
@@ -50,6 +50,24 @@ def test_what_is_appended_and_published_is_followed_in_order_with_its_text(tmp_p
     write(tmp_path, range(5)).close()
     entries = list(follow(tmp_path, {}))
     assert [entry.record for entry in entries] == [a_record(number) for number in range(5)]
+
+
+def test_the_dates_of_a_page_are_kept_and_records_without_them_are_read(tmp_path):
+    record = a_record(1)
+    assert record.page is not None
+    page = msgspec.structs.replace(
+        record.page, published=PageDate(1_242_518_400, "url"), modified=PageDate(1_600_000_000, "json-ld", True)
+    )
+    outcome = msgspec.structs.replace(record.outcome, announced=1_650_000_000.0, changed=True, same_since=5.5)
+    dated = msgspec.structs.replace(record, page=page, outcome=outcome)
+    writer = WarcWriter(tmp_path, "w1", 1_700_000_000.0)
+    writer.append(dated, None)
+    writer.append(record, None)
+    writer.close()
+    assert [entry.record for entry in follow(tmp_path, {})] == [dated, record]
+    older = msgspec.json.encode(record)
+    assert not any(name in older for name in (b"published", b"modified", b"announced", b"changed", b"same_since"))
+    assert msgspec.json.decode(older, type=VisitRecord) == record
 
 
 def test_nothing_is_shown_before_it_is_durable(tmp_path):

@@ -675,6 +675,7 @@ async def test_a_url_can_be_looked_up_with_its_history(frontier):
     first, second = offer("http://a.br/", 0), offer("http://a.br/two", 1)
     await frontier.discover(number, [first, second, msgspec.structs.replace(second, announced=900_000.0)])
     (lease,) = await frontier.lease(worker, 1)
+    assert [visit.announced for visit in lease.visits] == [0.0, 900_000.0]
     outcome = Outcome(200, 1_000_000.0, kept=True, type="text/html", length=77, content_id="aa")
     await frontier.finish(worker, [done(lease, lease.visits[:1], outcome, keep=False)])
     facts = await frontier.look_up(first.host, first.id)

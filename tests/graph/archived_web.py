@@ -10,7 +10,7 @@ from pathlib import Path
 from tarrafa.archive.warc_writer import WarcWriter
 from tarrafa.graph.reader import GraphReader
 from tarrafa.graph.store import graph_file
-from tarrafa.model import Link, Outcome, Page, RobotsMeta, VisitRecord
+from tarrafa.model import Link, Outcome, Page, PageDate, RobotsMeta, VisitRecord
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.sqlite import rows
 
@@ -46,14 +46,25 @@ def a_record(
     collection: str = COLLECTION,
     at: float = FIRST_AT,
     last_modified: str | None = None,
+    published: PageDate | None = None,
+    modified: PageDate | None = None,
+    announced: float = 0.0,
+    changed: bool = False,
+    same_since: float = 0.0,
 ) -> VisitRecord:
     """One visit; a page comes with it when the status is 200."""
     ways = tuple(Link(link) if isinstance(link, str) else link for link in links)
     page = None
     if status == 200:
-        page = Page(url, title, text, headings, ways, language, "utf-8", robots=robots or RobotsMeta())
+        page = Page(
+            url, title, text, headings, ways, language, "utf-8", robots=robots or RobotsMeta(), published=published,
+            modified=modified,
+        )  # fmt: skip
     keep = status == 200 if kept is None else kept
-    outcome = Outcome(status, at, keep, "text/html", location=location, last_modified=last_modified)
+    outcome = Outcome(
+        status, at, keep, "text/html", location=location, last_modified=last_modified, announced=announced,
+        changed=changed, same_since=same_since,
+    )  # fmt: skip
     return VisitRecord(collection, url, visit, depth, outcome, page=page)
 
 

@@ -21,7 +21,7 @@ from tarrafa.index.document_fields import domains_of_host, join_url_ids, site_nu
 from tarrafa.index.follower import IndexFollower, behind, catch_up, follow, rebuild
 from tarrafa.index.reader import IndexReader
 from tarrafa.index.text_analysis import readings
-from tarrafa.model import CollectionNote, Link, RobotsMeta
+from tarrafa.model import CollectionNote, Link, PageDate, RobotsMeta
 from tarrafa.parse.url import url_id
 from tarrafa.runtime.data_dir import DataDirectory
 from tests.graph.archived_web import COLLECTION, a_record, new_data, small_web, write
@@ -139,18 +139,42 @@ def test_collections_hold_the_same_url_apart(data):
 
 
 @pytest.mark.parametrize(
-    ("said", "updated"),
+    ("said", "date"),
     [
-        (None, "2026-09-21T14:13:20Z"),
-        ("Wed, 21 Oct 2015 07:28:00 GMT", "2015-10-21T07:28:00Z"),
-        ("Wed, 21 Oct 2065 07:28:00 GMT", "2026-09-21T14:13:20Z"),
-        ("yesterday", "2026-09-21T14:13:20Z"),
+        (None, "2026-09-21T14:13:20Z seen"),
+        ("Wed, 21 Oct 2015 07:28:00 GMT", "2015-10-21T07:28:00Z changed"),
+        ("Wed, 21 Oct 2065 07:28:00 GMT", "2026-09-21T14:13:20Z seen"),
+        ("Mon, 21 Sep 2026 14:13:10 GMT", "2026-09-21T14:13:20Z seen"),  # the time of the answer
+        ("Thu, 01 Jan 1970 00:00:01 GMT", "2026-09-21T14:13:20Z seen"),
+        ("yesterday", "2026-09-21T14:13:20Z seen"),
     ],
 )
-def test_the_date_shown_is_the_servers_if_it_can_be_true(data, said, updated):
+def test_the_date_shown_is_the_servers_if_it_can_be_true(data, said, date):
     write(data, [a_record(A, text="um", last_modified=said)])
     catch_up(data)
-    assert [shown.updated for shown in contents(data)] == [updated]
+    assert [f"{shown.date} {shown.date_kind}" for shown in contents(data)] == [date]
+
+
+MAY_2009 = 1_242_518_400
+STATED = {"published": PageDate(MAY_2009, "url"), "modified": PageDate(MAY_2009 + 1, "meta", has_time=True)}
+OTHERS = {"announced": MAY_2009 + 2.0, "last_modified": "Sun, 17 May 2009 00:00:03 GMT"}
+
+
+@pytest.mark.parametrize(
+    ("known", "date"),
+    [
+        (STATED | OTHERS, "2009-05-17T00:00:00Z published"),
+        ({"modified": STATED["modified"]} | OTHERS, "2009-05-17T00:00:01Z changed"),
+        (OTHERS, "2009-05-17T00:00:02Z changed"),
+        (OTHERS | {"announced": 2e9}, "2009-05-17T00:00:03Z changed"),
+        ({"announced": 2e9, "changed": True}, "2026-09-21T14:13:20Z changed"),
+        ({"announced": 86_400.0, "same_since": MAY_2009 + 4.0}, "2009-05-17T00:00:04Z seen"),
+    ],
+)
+def test_a_page_has_the_date_of_its_most_trusted_source(data, known, date):
+    write(data, [a_record(A, text="um", **known)])
+    catch_up(data)
+    assert [f"{shown.date} {shown.date_kind}" for shown in contents(data)] == [date]
 
 
 def test_a_title_repeated_for_its_weight_makes_no_phrases_across_its_copies(data):

@@ -10,7 +10,7 @@ import pytest
 from tarrafa.errors import QueryError
 from tarrafa.graph import follower as graph
 from tarrafa.index import follower as index
-from tarrafa.model import Link, VisitRecord
+from tarrafa.model import Link, PageDate, VisitRecord
 from tarrafa.search.request import ExpansionTerm, SearchRequest, Sort
 from tests.graph.archived_web import a_record, new_data, write
 from tests.search.sample_pages import Asker, a_page
@@ -115,6 +115,27 @@ def test_sorted_by_links_or_date_the_most_or_the_newest_stand_first(ask):
     assert ask("rede OR barco", sort=Sort.LINKS)[:2] == ["rede", "barco"]
     assert set(ask("rede OR net", sort=Sort.DATE)[:2]) == {"rede", "guia"}
     assert set(ask("rede OR net", sort=Sort.DATE)[2:]) == {"barco", "net"}
+
+
+def test_pages_are_found_and_sorted_by_the_date_that_they_state(tmp_path):
+    data = new_data(tmp_path / "data")
+    stated = {"2009-05-17": 1_242_518_400, "2020-01-02": 1_577_923_200, "2015-10-21": 1_445_385_600}
+    records = [
+        a_record(f"http://a.br/{day}", text=f"rede do dia {day}", published=PageDate(at, "meta"))
+        for day, at in stated.items()
+    ]
+    write(data, [*records, a_record("http://a.br/visto", text="rede vista")])
+    index.catch_up(data)
+    asker = Asker(data)
+
+    def found(query: str) -> list[str]:
+        return [hit.url.rpartition("/")[2] for hit in asker.search(query, sort=Sort.DATE).hits]
+
+    assert found("rede") == ["visto", "2020-01-02", "2015-10-21", "2009-05-17"]
+    assert found("rede after:2010 before:2026") == ["2020-01-02", "2015-10-21"]
+    assert found("rede before:2009-05-18") == ["2009-05-17"]
+    kinds = {hit.date[:10]: hit.date_kind for hit in asker.search("rede").hits}
+    assert kinds == dict.fromkeys(stated, "published") | {"2026-09-21": "seen"}
 
 
 def test_where_new_pages_are_preferred_the_newer_of_equals_stands_first(tmp_path):

@@ -16,7 +16,7 @@ from tarrafa.frontier.messages import CollectionStatus, FrontierOverview, Regist
 from tarrafa.graph import follower as graph
 from tarrafa.graph.ranking_process import compute_rankings
 from tarrafa.index import follower as index
-from tarrafa.model import Link, VisitRecord
+from tarrafa.model import Link, PageDate, VisitRecord
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.server.app import SiteSettings, StatusSource
 from tarrafa.server.http_server import serve
@@ -90,6 +90,13 @@ def hostile_pages() -> list[VisitRecord]:
     ]
 
 
+def dated_pages() -> list[VisitRecord]:
+    return [
+        a_record("http://dated.test/a", text="um dia de maio", published=PageDate(1_242_518_400, "meta")),
+        a_record("http://dated.test/b", text="um dia de julho", modified=PageDate(1_277_942_400, "meta")),
+    ]
+
+
 def same_pages() -> list[VisitRecord]:
     """One text at four addresses, one at two, one alone."""
     mirrored, twice = f"espelho {LONG}", f"espelho e moldura {LONG[::-1]}"
@@ -111,6 +118,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> DataDirectory:
     write(data, small_web(150))
     write(data, hostile_pages(), "w2")
     write(data, same_pages(), "w3")
+    write(data, dated_pages(), "w4")
     graph.catch_up(data, lambda name, weights: None)
     compute_rankings(data)
     index.catch_up(data)

@@ -31,7 +31,7 @@ def test_the_first_page_has_the_box_and_says_how_much_can_be_searched(site):
     response, text = site.get("/")
     assert response.status == 200
     assert 'name="q"' in text
-    assert "279 pages can be searched" in text
+    assert "281 pages can be searched" in text
     assert "<label" in text
 
 
@@ -42,11 +42,27 @@ def test_results_show_title_url_snippet_rank_date_time_and_total(site):
     assert "A tarrafa number31" in text
     assert "<mark>only31</mark>" in text
     assert re.search(r"1 page in \d\.\d{3} s", text)
-    assert re.search(r'<time datetime="2026-09-22T21:13:20Z">Updated 2026-09-22</time>', text)
+    assert re.search(r'<time datetime="2026-09-22T21:13:20Z">Seen 2026-09-22</time>', text)
     assert "#1<" in text
     assert re.search(r"score \d+\.\d\d", text)
     assert f'href="/page?url={quote(url_of(31), safe="")}"' in text
     assert "page links here" in text or "pages link here" in text
+
+
+@pytest.mark.parametrize(
+    ("word", "english", "portuguese"),
+    [
+        ("maio", "Published 2009-05-17", "Publicada em 2009-05-17"),
+        ("julho", "Changed 2010-07-01", "Alterada em 2010-07-01"),
+        ("only31", "Seen 2026-09-22", "Vista em 2026-09-22"),
+    ],
+)
+def test_results_say_what_their_date_is(site, word, english, portuguese):
+    assert f">{english}</time>" in site.get(f"/?q={word}")[1]
+    assert f">{portuguese}</time>" in site.get(f"/?q={word}&hl=pt")[1]
+    (hit,) = json.loads(site.get(f"/search.json?q={word}")[1])["hits"]
+    assert f"{hit['date_kind']} {hit['date'][:10]}" == english.lower()
+    assert ("<published>" in site.get(f"/search.atom?q={word}")[1]) == (hit["date_kind"] == "published")
 
 
 def test_results_come_in_pages_that_follow_each_other(site):
@@ -77,13 +93,14 @@ def test_json_has_the_shape_that_others_read(site):
         "snippet",
         "score",
         "in_links",
-        "updated",
+        "date",
         "language",
         "copies",
         "type",
         "site",
         "pinned",
         "declared",
+        "date_kind",
     ]
     everything = json.loads(site.get("/search.json?q=rede&n=4")[1])
     assert found["hits"] == everything["hits"][1:]

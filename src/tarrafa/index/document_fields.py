@@ -25,10 +25,11 @@ from tarrafa.index import schema
 from tarrafa.index.index_state import IndexedStanding, PageFate
 from tarrafa.index.page_terms import PageTerms, page_terms, page_vocabulary
 from tarrafa.index.text_analysis import compose, fold, primary_language, words
-from tarrafa.model import DeclaredEntity, Outcome, Page, Status, UrlId, VisitRecord, is_inconclusive
+from tarrafa.model import DateKind, DeclaredEntity, Outcome, Page, Status, UrlId, VisitRecord, is_inconclusive
 from tarrafa.parse.rdf.entity import collect_entities, searchable_kinds, summarize_entities
 from tarrafa.parse.rdf.nquads import parse_nquads
 from tarrafa.parse.url import host_name, url_id
+from tarrafa.parse.written_dates import DATE_MIN
 
 TITLE_WORDS_MAX = 40  # a title of a thousand words would be the best hit for everything
 HEADINGS_MAX = 50
@@ -39,6 +40,7 @@ ANCHOR_WORDS_MAX = 15
 TEXT_WORDS_MAX = 50_000
 SHOWN_CHARS_MAX = 60_000
 URL_CHARS_MAX = 2_000
+ANSWERED_S_MAX = 60.0  # a Last-Modified so near before the answer is its time
 LABELS_MAX = 12  # of a host's name, from the right
 NEAR_WORDS_MIN = 100  # a shorter page has exact copies only: one word is a difference there, or "room 101" is lost
 
@@ -135,6 +137,13 @@ def document_from_values(values: Iterable[tuple[str, FieldValue]]) -> tantivy.Do
     return found
 
 
+class ShownDate(NamedTuple):
+    """The date of a page in results, in seconds since 1970, and what it is."""
+
+    at: float
+    kind: DateKind
+
+
 def fill_document(
     found: tantivy.Document | DocumentValues, record: VisitRecord, page: Page, site: str, standing: LinkStanding
 ) -> None:
@@ -152,12 +161,12 @@ def fill_document(
     ):
         found.add_text(field, value)
     high, low = split_url_id(identity)
-    updated = _updated(record.outcome)
+    date = shown_date(page, record.outcome)
     for field, number in (
         (schema.ID_HIGH, high),
         (schema.ID_LOW, low),
         (schema.URL_LENGTH, len(record.url)),
-        (schema.UPDATED, int(updated.timestamp())),
+        (schema.DATE, int(date.at)),
         (schema.IN_LINKS, standing.in_links),
         (schema.SITE_ID, site_number(site)),
     ):
@@ -169,7 +178,7 @@ def fill_document(
     found.add_text(schema.URL, url_words(record.url))
     found.add_text(schema.WORDS, page_vocabulary(page.title, page.text, page.language, TEXT_WORDS_MAX))
     found.add_bytes(
-        schema.SHOWN, msgspec.msgpack.encode(_shown(record, page, language, updated, summarize_entities(stated)))
+        schema.SHOWN, msgspec.msgpack.encode(_shown(record, page, language, date, summarize_entities(stated)))
     )
 
 
@@ -294,28 +303,41 @@ def _add_terms(found: tantivy.Document | DocumentValues, page: Page, title: Page
 
 
 def _shown(
-    record: VisitRecord, page: Page, language: str, updated: datetime, declares: tuple[DeclaredEntity, ...]
+    record: VisitRecord, page: Page, language: str, date: ShownDate, declares: tuple[DeclaredEntity, ...]
 ) -> schema.StoredDocument:
     title, text = " ".join(page.title.split())[:300], compose(page.text[:SHOWN_CHARS_MAX])
     mime = record.outcome.type.partition(";")[0].strip().lower()
-    moment = updated.strftime("%Y-%m-%dT%H:%M:%SZ")
-    return schema.StoredDocument(record.url, title, text, language, moment, record.collection, mime, declares)
+    moment = datetime.fromtimestamp(int(date.at), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return schema.StoredDocument(
+        record.url, title, text, language, moment, record.collection, mime, declares, date.kind
+    )
 
 
-def _updated(outcome: Outcome) -> datetime:
-    """The date of the last change by the page's server; the date of the visit, if the server gives none or an
-    impossible one.
+def shown_date(page: Page, outcome: Outcome) -> ShownDate:
+    """When the page was published, else last changed, by what it states itself; by a sitemap or feed; by its server; or
+    as seen by us; else when it was seen first as it is.
     """
-    seen = datetime.fromtimestamp(outcome.at, UTC)
-    if outcome.last_modified:
-        try:
-            said = parsedate_to_datetime(outcome.last_modified)
-            said = said.replace(tzinfo=UTC) if said.tzinfo is None else said.astimezone(UTC)
-        except (ValueError, OverflowError):
-            return seen
-        if said.year >= 1990 and said <= seen:
-            return said
-    return seen
+    if page.published is not None:
+        return ShownDate(page.published.at, "published")
+    if page.modified is not None:
+        return ShownDate(page.modified.at, "changed")
+    if DATE_MIN <= outcome.announced <= outcome.at:
+        return ShownDate(outcome.announced, "changed")
+    if said := _last_modified(outcome):
+        return ShownDate(said, "changed")
+    return ShownDate(outcome.same_since or outcome.at, "changed" if outcome.changed else "seen")
+
+
+def _last_modified(outcome: Outcome) -> float:
+    """The date of the last change by the page's server; 0 if there is none, or an impossible one, or only the time of
+    the answer: many programs state that of every page.
+    """
+    try:
+        said = parsedate_to_datetime(outcome.last_modified or "")
+        at = (said.replace(tzinfo=UTC) if said.tzinfo is None else said).timestamp()
+    except (ValueError, OverflowError):
+        return 0.0
+    return at if DATE_MIN <= at <= outcome.at - ANSWERED_S_MAX else 0.0
 
 
 def domains_of_host(host: str) -> list[str]:

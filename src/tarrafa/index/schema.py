@@ -29,7 +29,7 @@ import tantivy
 from tarrafa.errors import DataError, DiskFull
 from tarrafa.i18n import message
 from tarrafa.index import frequent_words
-from tarrafa.model import DeclaredEntity
+from tarrafa.model import DateKind, DeclaredEntity
 from tarrafa.runtime.data_dir import DataDirectory
 
 TITLE_WEIGHT, HEADING_WEIGHT, ANCHOR_WEIGHT = 8, 3, 3  # how often each is in `all`
@@ -49,7 +49,7 @@ WORDS = "words"
 URL = "url"  # the words of the URL
 TYPE = "type"  # MIME type, and its short names
 KIND = "kind"  # types and dates of the entities that the page declares: see parse/rdf/entity.py
-UPDATED = "updated"  # seconds since 1970
+DATE = "date"  # when the page was published, else changed, else seen: seconds since 1970
 STATIC = "static"
 IN_LINKS = "in_links"  # at indexing time; search reads the present value from the graph
 SITE_ID = "site_id"  # hash of the site's name, fast to read for many hits
@@ -69,10 +69,11 @@ class StoredDocument(msgspec.Struct, frozen=True, array_like=True):
     title: str
     text: str
     language: str
-    updated: str
+    date: str
     collection: str
     type: str = ""
     declared: tuple[DeclaredEntity, ...] = ()
+    date_kind: DateKind = "seen"
 
 
 def _build() -> tantivy.Schema:
@@ -84,7 +85,7 @@ def _build() -> tantivy.Schema:
     builder.add_text_field(WORDS, tokenizer_name=TOKENIZER, index_option="basic")
     for name in (ID_HIGH, CONTENT):
         builder.add_integer_field(name, indexed=True, fast=True)
-    for name in (ID_LOW, SIMHASH, HEADLINE, URL_LENGTH, LENGTH, UPDATED, IN_LINKS, SITE_ID):
+    for name in (ID_LOW, SIMHASH, HEADLINE, URL_LENGTH, LENGTH, DATE, IN_LINKS, SITE_ID):
         builder.add_integer_field(name, fast=True)
     builder.add_float_field(STATIC, fast=True)
     builder.add_bytes_field(SHOWN, stored=True)

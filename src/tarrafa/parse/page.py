@@ -24,11 +24,12 @@ from tarrafa.parse.documents.document import (
     replace_invalid_characters,
 )
 from tarrafa.parse.link_extractor import LinkExtractor
+from tarrafa.parse.page_dates import META_DATES, DatedPage, MetaDate, page_dates
 from tarrafa.parse.structured.extraction import extract_from_tree
 from tarrafa.parse.text_layout import TEXT_LENGTH_MAX, normalize_lines
 from tarrafa.parse.url import UrlIdentity, base_url_of, canonical, host_name
 
-PARSER = "tarrafa-parse/3"  # stored in every record: raise it when the same bytes give a different page
+PARSER = "tarrafa-parse/4"  # stored in every record: raise it when the same bytes give a different page
 
 BODY_BYTES_MAX = 16 << 20  # bytes beyond it are not read
 TITLE_LENGTH_MAX = 512
@@ -128,6 +129,7 @@ class _PageElements:
     refresh: str = ""
     refresh_s: float = 0.0
     feeds: list[str] = field(default_factory=list)
+    dates: list[MetaDate] = field(default_factory=list)
 
 
 def _parse_html(
@@ -156,13 +158,17 @@ def _parse_html(
     _remove_elements(document, _TEXTLESS_ELEMENTS)
     text, cut_text = normalize_lines(document.to_text(_LAYOUT))
     prints = fingerprint.compute_fingerprints(f"{facts.title}\n{text}")
+    spoken = language.detect(text or facts.title, facts.language)
+    dates = page_dates(
+        DatedPage(document, own, stated, facts.dates, facts.title, facts.headings, text, spoken, facts.language)
+    )
     return Page(
         url=url,
         title=facts.title,
         text=text,
         headings=tuple(facts.headings),
         links=links.all(),
-        language=language.detect(text or facts.title, facts.language),
+        language=spoken,
         charset=encoding,
         canonical=(links.resolve(facts.canonical) or "") if facts.canonical else "",
         robots=robots_meta.combine([robots, *facts.robots]),
@@ -179,6 +185,8 @@ def _parse_html(
         refresh_s=facts.refresh_s if refresh else 0.0,
         alternates=tuple(alternates),
         feeds=tuple(islice(dict.fromkeys(filter(None, map(links.resolve, facts.feeds))), FEEDS_MAX)),
+        published=dates.published,
+        modified=dates.modified,
         parser=PARSER,
     )
 
@@ -252,6 +260,9 @@ def _read_elements(document: Document, agent: str) -> _PageElements:
 
 def _read_meta(element: Element, facts: _PageElements, agent: str) -> None:
     name = element.attr("name")
+    key = (name or element.attr("property") or element.attr("itemprop") or "").lower()
+    if key in META_DATES and (element.attr("itemprop") is None or element.closest("[itemscope]") is None):
+        facts.dates.append((key, element.attr("content") or ""))
     if name is not None:
         if robots := robots_meta.from_meta(name, element.attr("content") or "", agent):
             facts.robots.append(robots)

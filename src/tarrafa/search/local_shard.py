@@ -91,7 +91,7 @@ RENORMALIZED_MATCHES = 30  # matches of a shard that are rescored by the mean le
 STANDINGS_AGE_MAX_S = 0.1  # in-links and ranks of the graph count after so long: to look for changes takes 40 us
 DEFAULT_STANDING = (0, 1.0)  # in-links and rank of a page that the graph does not know
 RESULTS_CHANGED = message("The results have changed in the meantime: please search again.")
-SORT_FIELDS = {Sort.DATE: schema.UPDATED, Sort.LINKS: schema.IN_LINKS}
+SORT_FIELDS = {Sort.DATE: schema.DATE, Sort.LINKS: schema.IN_LINKS}
 
 Now = Callable[[], float]
 FloatArray = npt.NDArray[np.float64]
@@ -196,8 +196,8 @@ class LocalShard:
         shown = [snapshot.stored_document(place) for place in places]
         return [
             HitDetails(
-                one.url, one.title, make_snippet(one.text, terms, one.language, others), one.updated, one.language,
-                one.type, host_name(one.url), one.declared,
+                one.url, one.title, make_snippet(one.text, terms, one.language, others), one.date, one.language,
+                one.type, host_name(one.url), one.declared, one.date_kind,
             )
             for one in shown
         ]  # fmt: skip
@@ -214,9 +214,7 @@ class LocalShard:
             return []
         at = ids.index(key)
         place = matches.addresses()[at]
-        length, updated, static = (
-            matches.field_values(name)[at] for name in (schema.LENGTH, schema.UPDATED, schema.STATIC)
-        )
+        length, date, static = (matches.field_values(name)[at] for name in (schema.LENGTH, schema.DATE, schema.STATIC))
         matching = self._query_builder(request, context.rules, snapshot, overall)
         leaves = matching.score_components(_parsed_query(request), request.natural, request.extras)
         if query.late:
@@ -231,7 +229,7 @@ class LocalShard:
         indexed = log2(2.0 + static)
         factors = [ScorePart("links", "", min(link_factor(rank), indexed * LINK_FACTOR_RATIO))]
         if request.recent:
-            factors.append(ScorePart("recent", "", self._recency(updated)))
+            factors.append(ScorePart("recent", "", self._recency(date)))
         lowered = self._lowered(context, [key])
         factors += [ScorePart("curated", "", factor) for factor in lowered.values()]
         return [part for part in parts if part.value > 0] + factors
@@ -247,12 +245,12 @@ class LocalShard:
         if request.collection is not None:
             parts.append((Occur.Must, filter_query(schema.COLLECTION, request.collection)))
         matches = context.snapshot.top_matches(TantivyQuery.boolean_query(parts), URLS_MAX)
-        keys, updated = matches.ids(), matches.field_values(schema.UPDATED)
+        keys, dates = matches.ids(), matches.field_values(schema.DATE)
         known = self._standings(keys, request.collection)
         standings = [known.get(key, DEFAULT_STANDING) for key in keys]
         found = _WeighedMatches(matches, keys, standings, np.zeros(len(keys)))
         candidates = found.candidates(list(range(len(keys))))
-        newest = {candidates[at].id: candidates[at] for at in sorted(range(len(keys)), key=updated.__getitem__)}
+        newest = {candidates[at].id: candidates[at] for at in sorted(range(len(keys)), key=dates.__getitem__)}
         return [newest[key] for key in ids if key in newest]
 
     def complete(self, beginning: str, before: str, limit: int) -> list[tuple[str, int]]:
@@ -412,7 +410,7 @@ class LocalShard:
             indexed = np.log2(np.add(matches.field_values(schema.STATIC), 2.0))
             scores *= np.minimum(link_factors([rank for _, rank in standings]) / indexed, LINK_FACTOR_RATIO)
             if request.recent:
-                scores *= [self._recency(updated) for updated in matches.field_values(schema.UPDATED)]
+                scores *= [self._recency(date) for date in matches.field_values(schema.DATE)]
             lowered = self._lowered(context, ids)
             if lowered:
                 scores *= [lowered.get(key, 1.0) for key in ids]
@@ -429,8 +427,8 @@ class LocalShard:
         hosts = (host_name(snapshot.stored_document(place).url) for place in found.addresses())
         return dict(zip(found.ids(), map(rules.factor, hosts), strict=True))
 
-    def _recency(self, updated: int) -> float:
-        age_s = max(0.0, self._now() - updated)
+    def _recency(self, date: int) -> float:
+        age_s = max(0.0, self._now() - date)
         return 1.0 + RECENT_SHARE * exp2(-age_s / RECENT_HALF_S)
 
     def _standings(self, ids: list[UrlId], collection: str | None) -> dict[UrlId, tuple[int, float]]:

@@ -475,7 +475,7 @@ def _related_query(clauses: list[TantivyQuery]) -> TantivyQuery:
 
 
 def _between(first: int | None, last: int | None) -> TantivyQuery:
-    return TantivyQuery.range_query(schema.SCHEMA, schema.UPDATED, tantivy.FieldType.Integer, first, last)
+    return TantivyQuery.range_query(schema.SCHEMA, schema.DATE, tantivy.FieldType.Integer, first, last)
 
 
 def _entity_query(kind: str, day: str) -> TantivyQuery:

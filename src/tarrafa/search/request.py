@@ -16,7 +16,7 @@ from msgspec import Meta
 
 from tarrafa.errors import QueryError
 from tarrafa.i18n import message
-from tarrafa.model import DeclaredEntity, UrlId
+from tarrafa.model import DateKind, DeclaredEntity, UrlId
 
 HITS_MAX = 100  # per response
 RESULT_DEPTH_MAX = 1_000
@@ -159,11 +159,12 @@ class HitDetails(msgspec.Struct, frozen=True, array_like=True):
     url: str
     title: str
     snippet: str
-    updated: str
+    date: str
     language: str
     type: str
     site: str
     declared: tuple[DeclaredEntity, ...] = ()
+    date_kind: DateKind = "seen"
 
 
 class ScorePart(msgspec.Struct, frozen=True, array_like=True):

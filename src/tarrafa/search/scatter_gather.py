@@ -186,8 +186,9 @@ class ScatterGather:
     def _hit(self, group: DuplicateGroup, shown: HitDetails) -> Hit:
         best = group[0].candidate
         return Hit(
-            shown.url, shown.title, shown.snippet, round(best.score, 4), best.in_links, shown.updated, shown.language,
+            shown.url, shown.title, shown.snippet, round(best.score, 4), best.in_links, shown.date, shown.language,
             len(group) - 1, shown.type, shown.site, best.id in self._pinned, shown.declared,
+            shown.date_kind,
         )  # fmt: skip
 
     def site_factor(self, key: UrlId) -> float:

@@ -13,7 +13,7 @@ from tarrafa.crawl.worker.parser_with_sandbox import run_parse_job
 from tarrafa.fetch.http_client import HttpClient
 from tarrafa.fetch.http_message import FetchResponse, ResponseHead
 from tarrafa.frontier.messages import DiscoveredUrl
-from tarrafa.model import Status, UrlRole, Visit
+from tarrafa.model import PageDate, Status, UrlRole, Visit
 from tarrafa.parse.url import host_id, host_key, url_id
 from tests.fetch.raw_server import a_server
 
@@ -37,6 +37,7 @@ def concluded(
     code: int = 200,
     visit: Visit | None = None,
     collection: Collection | None = None,
+    at: float = 1000.0,
     **fields: str,
 ) -> FinishedVisit:
     collection, visit = collection or a_collection(), visit or a_visit()
@@ -48,7 +49,7 @@ def concluded(
     request, admission = build_request(visit.url, collection, visit), Admission(collection)
     given = decode_response(visit, response, collection, admission) if code == 200 else None
     reading = run_parse_job(given.job) if given is not None and given.job is not None else None
-    return conclude(visit, request, response, collection, admission, 1000.0, given, reading)
+    return conclude(visit, request, response, collection, admission, at, given, reading)
 
 
 def offered(done: FinishedVisit) -> dict[str, int]:
@@ -66,6 +67,32 @@ def test_a_page_is_kept_with_its_bytes_its_text_and_its_links_in_scope():
     assert done.exchange is not None
     assert done.exchange.response.endswith(b"</a>")
     assert [link.url for link in done.record.page.links][-1] == "http://elsewhere.com/", "the graph knows them all"
+
+
+def test_the_outcome_tells_announced_dates_and_changes_since_the_last_version():
+    first = concluded(visit=a_visit(announced=900.0)).record.outcome
+    assert (first.announced, first.changed, first.same_since) == (900.0, False, 0.0)
+    known = {"content_id": first.content_id, "payload": first.payload, "archived": 500.0}
+    same = concluded(visit=a_visit(**known)).record.outcome
+    assert (same.changed, same.same_since) == (False, 500.0)
+    other = concluded(PAGE + b" Outra frase.", visit=a_visit(**known)).record.outcome
+    assert (other.changed, other.same_since) == (True, 0.0)
+    gone = concluded(b"", code=404, visit=a_visit(announced=900.0, **known)).record.outcome
+    assert (gone.announced, gone.changed, gone.same_since) == (0.0, False, 0.0)
+
+
+def test_a_date_in_the_future_of_the_visit_is_refused():
+    def dates_at(at: float, published: str, modified: str) -> tuple[PageDate | None, PageDate | None]:
+        meta = f'<meta name=pubdate content="{published}"><meta name=lastmod content="{modified}">'
+        page = concluded(meta.encode() + PAGE, at=at).record.page
+        assert page is not None
+        return page.published, page.modified
+
+    day, next_day = PageDate(1_000_000_800, "meta", True), PageDate(1_000_087_200, "meta", True)
+    texts = "2001-09-09T02:00:00Z", "2001-09-10T02:00:00Z"
+    assert dates_at(1_000_000_800.0, *texts) == (day, next_day), "a day later: clocks differ"
+    assert dates_at(1_000_000_000.0, *texts) == (day, None)
+    assert dates_at(900_000_000.0, *texts) == (None, None)
 
 
 @pytest.mark.parametrize("rel", ["nofollow", "ugc", "noopener SPONSORED"])

@@ -47,14 +47,14 @@ def said(answer: AsgiResponse) -> str:
 
 def test_who_knows_the_token_is_answered(app):
     answer = post(app, "documents", encode([]))
-    assert (answer.code, msgspec.msgpack.decode(answer.body)) == (200, 279)
+    assert (answer.code, msgspec.msgpack.decode(answer.body)) == (200, 281)
 
 
 @pytest.mark.parametrize("given", ["", "Bearer", "Bearer x", "Basic YTpi", f"Bearer {TOKEN.secret.decode()}x", "\xff"])
 def test_who_does_not_know_it_is_not(app, given):
     answer = post(app, "documents", encode([]), authorization=given)
     assert answer.code == 401
-    assert "279" not in said(answer)
+    assert "281" not in said(answer)
     assert answer.headers["www-authenticate"] == "Bearer"
 
 
@@ -143,7 +143,7 @@ def test_the_page_names_a_shard_that_does_not_answer_and_shows_the_rest(small):
         found = json.loads(site.get("/search.json?q=only31")[1])
         assert [shard["name"] for shard in found["shards"]] == ["here", "http://127.0.0.1:9"]
         assert found["shards"][1]["trouble"].startswith("no answer")
-        assert "279 pages can be searched" in site.get("/")[1]
+        assert "281 pages can be searched" in site.get("/")[1]
     away.close()
 
 
@@ -157,7 +157,7 @@ def test_the_page_searches_other_machines_without_an_index_of_its_own(small, tmp
             assert "Without the pages" not in text
             assert "/page?" not in text, "nothing is promised that is not here"
             assert "/page?" not in site.get("/why?q=only31&url=http://h0.br.test/")[1]
-            assert "279 pages can be searched" in site.get("/")[1]
+            assert "281 pages can be searched" in site.get("/")[1]
             assert site.get("/page?url=http://h0.br.test/")[0].status == 503
         shard.close()
     with RunningSite(data, searcher=Searcher.open(data, [RemoteShard("http://127.0.0.1:9")])) as site:

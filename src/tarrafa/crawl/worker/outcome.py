@@ -29,6 +29,7 @@ from tarrafa.i18n import Message, message
 from tarrafa.model import BUSY, GONE, REDIRECTS, Listing, Outcome, Page, Status, Visit, VisitRecord
 
 SERVER_CHARS_MAX = 100  # of the Server header
+FUTURE_S_MAX = 86_400.0  # a page may date itself so far after its visit: clocks differ, and days begin elsewhere
 REFRESH_S_MAX = 5.0  # a page that refreshes sooner is a redirect
 
 
@@ -68,6 +69,7 @@ def conclude(
     page = None
     if parsed is not None:
         page, status, error = _classify_page(visit, parsed, collection, admission, trap_memory)
+        page = _without_future_dates(page, at) if page is not None else None
     location = _redirect_target(visit, response, admission, status, page)
     if location and visit.redirects >= collection.fetch.redirects_max:
         status = Status.REDIRECTS_EXCEEDED
@@ -98,6 +100,9 @@ def conclude(
         external=admission.count_external_links(page, visit) if page is not None and followed else 0,
         grace=status in GONE and visit.gone == 0,
         server=_server_software(response.head),
+        announced=visit.announced if kept else 0.0,
+        changed=kept and page is not None and visit.content_id not in (None, "", page.content_id),
+        same_since=visit.archived if kept and payload == visit.payload else 0.0,
     )
     if page is not None and not kept:  # its links and status are kept, its text is not
         page = replace(page, text="", statements="")
@@ -157,6 +162,16 @@ def _classify_page(
     if trap_memory is not None and (copy := trap_memory.check_page(page, visit)):
         return page, copy, ""
     return page, 200 if admission.wants_data_of(page) else Status.NOT_STRUCTURED, ""
+
+
+def _without_future_dates(page: Page, at: float) -> Page:
+    """The page as of a visit at that time: the parser knows no clock."""
+    last = at + FUTURE_S_MAX
+    if page.published is not None and page.published.at > last:
+        page = replace(page, published=None)
+    if page.modified is not None and page.modified.at > last:
+        page = replace(page, modified=None)
+    return page
 
 
 def _is_copy(page: Page, visit: Visit, status: int) -> bool:

@@ -44,7 +44,7 @@ PUT_ASIDE_MAX = 1_000  # URLs that an earlier run left in a host's queue, in one
 STARVED_MAX = 10  # timeouts in a row that are blamed on this machine
 VISIT_COLUMNS = (
     "url, depth, redirects, visits, blamed, etag, last_modified, content_id, role, coalesce(parent, x''), payload,"
-    " archived, shown"
+    " archived, announced, shown"
 )
 
 
@@ -120,8 +120,8 @@ class VisitDispatcher:
     def _visit(known: LoadedCollection, key: UrlKey, row: tuple[Any, ...]) -> Visit:
         """In a later run the page is requested whole: a 304 has no links, and a run follows links."""
         host, number, url = key
-        *facts, shown = row
-        visit = replace(Visit(number, host, url, *facts), dismissed=shown == SWEPT)
+        *facts, announced, shown = row
+        visit = replace(Visit(number, host, url, *facts), dismissed=shown == SWEPT, announced=announced or 0.0)
         return visit if known.run == 1 else replace(visit, etag=None, last_modified=None)
 
     def outstanding_visits(self, known: LoadedCollection, host: HostId) -> list[Visit]:

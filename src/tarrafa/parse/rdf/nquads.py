@@ -75,6 +75,11 @@ class StatementSet:
         """Whether no more statements are accepted."""
         return self._room <= 0 or len(self._lines) >= STATEMENTS_MAX
 
+    @property
+    def length(self) -> int:
+        """The length of `to_nquads`."""
+        return STATEMENTS_LENGTH_MAX - self._room
+
     def blank_node(self, key: Hashable = None) -> str:
         """A new blank node; with a key, always the same blank node for that key."""
         known = self._blanks.get(key) if key is not None else None

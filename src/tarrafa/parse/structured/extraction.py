@@ -42,13 +42,15 @@ _XML_NAMES = frozenset({"amp;", "lt;", "gt;", "quot;", "apos;"})
 
 class StructuredData(NamedTuple):
     """The statements of a page, their vocabularies, altogether and in each syntax, the number of unreadable JSON-LD
-    blocks, and whether statements are left out."""
+    blocks, whether statements are left out, and where in `statements` those of JSON-LD
+    begin."""
 
     statements: str = ""
     vocabularies: tuple[str, ...] = ()
     syntaxes: tuple[SyntaxUse, ...] = ()
     unread: int = 0
     is_cut: bool = False
+    jsonld_from: int = 0
 
 
 NO_STRUCTURED_DATA = StructuredData()
@@ -92,7 +94,7 @@ def _extract_statements(
     target: str = "",
     careful: bool = False,
 ) -> StructuredData:
-    statements, unread, uses = StatementSet(), 0, list[SyntaxUse]()
+    statements, unread, jsonld_from, uses = StatementSet(), 0, 0, list[SyntaxUse]()
     seen_from = BaseIri(url).resolve(base.strip()) if base else url
     is_stated = host == "html" and not only and _state_if_simple(document, seen_from, statements)
     for syntax in (only,) if only else DATA_SYNTAXES:
@@ -103,6 +105,7 @@ def _extract_statements(
             if not is_stated:
                 microdata.extract(document, seen_from, statements)
         else:
+            jsonld_from = statements.length
             unread = jsonld_extractor.extract(document, seen_from, statements, target=target, careful=careful)
         if used := vocabularies(map(_name_of, statements.take_names())):
             uses.append(SyntaxUse(syntax, used))
@@ -110,7 +113,7 @@ def _extract_statements(
         return StructuredData(unread=unread) if unread else NO_STRUCTURED_DATA
     everywhere = dict.fromkeys(name for use in uses for name in use.vocabularies)
     found = tuple(islice(everywhere, VOCABULARIES_MAX))
-    return StructuredData(statements.to_nquads(), found, tuple(uses), unread, statements.is_cut)
+    return StructuredData(statements.to_nquads(), found, tuple(uses), unread, statements.is_cut, jsonld_from)
 
 
 def _state_if_simple(document: Document, base: str, statements: StatementSet) -> bool:

@@ -26,7 +26,20 @@ SUGGESTIONS_TYPE = "application/x-suggestions+json"
 
 ATOM = "http://www.w3.org/2005/Atom"
 OPENSEARCH = "http://a9.com/-/spec/opensearch/1.1/"
-CSV_COLUMNS = ("rank", "url", "title", "snippet", "score", "in_links", "updated", "language", "type", "site", "copies")
+CSV_COLUMNS = (
+    "rank",
+    "url",
+    "title",
+    "snippet",
+    "score",
+    "in_links",
+    "date",
+    "date_kind",
+    "language",
+    "type",
+    "site",
+    "copies",
+)
 FORMULA_SIGNS = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # they begin a formula (OWASP, CSV injection)
 _unfit = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]").sub  # XML 1.0, section 2.2
 
@@ -68,7 +81,7 @@ def to_rss(feed: SearchFeed) -> bytes:
     _add(channel, "title", feed.title)
     _add(channel, "link", feed.page)
     _add(channel, "description", feed.title)
-    _add(channel, "lastBuildDate", _rfc822(_newest_update(feed)))
+    _add(channel, "lastBuildDate", _rfc822(_newest_date(feed)))
     SubElement(channel, f"{{{ATOM}}}link", rel="self", type=RSS_TYPE, href=_xml_safe(feed.own))
     _add_opensearch_counts(channel, feed)
     for hit in feed.result.hits:
@@ -76,7 +89,7 @@ def to_rss(feed: SearchFeed) -> bytes:
         _add(item, "title", hit.title or hit.url)
         _add(item, "link", safe_href(hit.url))
         _add(item, "guid", hit.url).set("isPermaLink", "true")
-        _add(item, "pubDate", _rfc822(hit.updated))
+        _add(item, "pubDate", _rfc822(hit.date))
         _add(item, "description", html.escape(hit.snippet))  # readers take it for HTML
     return _document(root)
 
@@ -85,7 +98,7 @@ def to_atom(feed: SearchFeed) -> bytes:
     root = Element("feed", xmlns=ATOM)  # unqualified names below it are in its namespace
     _add(root, "title", feed.title)
     _add(root, "id", feed.own)
-    _add(root, "updated", _newest_update(feed))
+    _add(root, "updated", _newest_date(feed))
     author = SubElement(root, "author")
     _add(author, "name", "Tarrafa")
     SubElement(root, "link", rel="self", type=ATOM_TYPE, href=_xml_safe(feed.own))
@@ -96,7 +109,9 @@ def to_atom(feed: SearchFeed) -> bytes:
         _add(entry, "title", hit.title or hit.url).set("type", "text")
         SubElement(entry, "link", rel="alternate", href=_xml_safe(safe_href(hit.url)))
         _add(entry, "id", hit.url)
-        _add(entry, "updated", hit.updated or _newest_update(feed))
+        _add(entry, "updated", hit.date or _newest_date(feed))
+        if hit.date_kind == "published":
+            _add(entry, "published", hit.date)
         _add(entry, "summary", hit.snippet).set("type", "text")
     return _document(root)
 
@@ -144,10 +159,10 @@ def _document(root: Element) -> bytes:
     return written
 
 
-def _newest_update(feed: SearchFeed) -> str:
-    """When the newest hit changed; now, if there is none."""
+def _newest_date(feed: SearchFeed) -> str:
+    """The date of the newest hit; now, if there is none."""
     now = datetime.fromtimestamp(feed.now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return max((hit.updated for hit in feed.result.hits if hit.updated), default=now)
+    return max((hit.date for hit in feed.result.hits if hit.date), default=now)
 
 
 def _rfc822(moment: str) -> str:

@@ -232,7 +232,7 @@ def _time_menu(params: SearchParams, _: Translator) -> FilterMenu:
         MenuChoice(_.render(name), params.address(time=time, after="", before=""), not dates and time == params.time)
         for time, name in TIME_NAMES.items()
     ]
-    return FilterMenu(_("Updated"), _time_shown(params, _), choices, dates or bool(params.time), has_range=True)
+    return FilterMenu(_("Date"), _time_shown(params, _), choices, dates or bool(params.time), has_range=True)
 
 
 def _time_shown(params: SearchParams, _: Translator) -> str:

@@ -1,0 +1,334 @@
+"""Finds when a page was published and last modified, each with the source that states it (`PageDate`).
+
+Sources in the order of trust: JSON-LD; microdata and RDFa; meta elements; time elements; the URL; a byline, which is a
+date beside the headline, or behind words such as "Publicado em". Less trusted sources are read only for a date that is
+still missing.
+Promises: each date is a valid day, not before `written_dates.DATE_MIN`; a page is not modified on a day before
+it is published. A list of several articles has the date of none of them; dates of comments, reviews and teasers do not
+count. Pure; the work is bounded by the constants below.
+Knows no clock: a date in the future is refused where the time of the visit is known (`crawl.worker.outcome`).
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from turbohtml import Document, Element
+
+from tarrafa.model import PageDate
+from tarrafa.parse.rdf.nquads import RDF_TYPE, iri_of, literal_value, parse_nquads
+from tarrafa.parse.structured.extraction import StructuredData
+from tarrafa.parse.written_dates import WrittenDate, find_dates, is_day_first, read_date
+
+DATED_ITEMS_MAX = 64  # of structured data
+DATED_LINES_MAX = 500  # statements about dates, or about one item with a date
+TIMES_MAX = 40  # time elements that are looked at
+ANCESTORS_MAX = 32  # of a time element
+HEADLINE_LEVELS_MAX = 4  # a time element and the headline have a common ancestor so near
+BYLINE_BEFORE, BYLINE_AFTER = 160, 500  # characters around the headline
+BYLINE_REST_MAX = 60  # characters beside the date in its line, if no word says what the date is
+LIST_DAYS_MIN = 3  # so many different days beside the headline are a list
+FOOTER_LENGTH = 500  # characters at the end of the text: "last modified"
+LABEL_LENGTH = 40
+
+META_PUBLISHED = (
+    "article:published_time", "article:published", "datepublished", "citation_publication_date", "citation_online_date",
+    "citation_date", "dcterms.issued", "dc.date.issued", "dcterms.created", "dc.date.created", "dcterms.date",
+    "dc.date", "parsely-pub-date", "sailthru.date", "publish_date", "publish-date", "pubdate", "publication_date",
+    "pub_date", "og:pubdate", "og:published_time", "og:article:published_time", "date", "datecreated",
+)  # fmt: skip
+META_MODIFIED = (
+    "article:modified_time", "article:modified", "datemodified", "og:updated_time", "og:modified_time",
+    "article:updated_time", "og:article:modified_time",
+    "dcterms.modified", "dc.date.modified", "last-modified", "lastmod", "last_updated",
+)  # fmt: skip
+META_DATES = frozenset((*META_PUBLISHED, *META_MODIFIED))
+
+_SCHEMA = re.compile(r"<https?://schema\.org/(\w+)>").fullmatch
+_DUBLIN_CORE = re.compile(r"<http://purl\.org/dc/(?:terms|elements/1\.1)/(\w+)>").fullmatch
+_PUBLISHED, _MODIFIED = ("datePublished", "dateCreated", "issued", "created", "date"), ("dateModified", "modified")
+_DATE_NAMES = frozenset((*_PUBLISHED, *_MODIFIED))
+_ARTICLES = frozenset((
+    "Article", "NewsArticle", "BlogPosting", "AnalysisNewsArticle", "AskPublicNewsArticle", "BackgroundNewsArticle",
+    "OpinionNewsArticle", "ReportageNewsArticle", "ReviewNewsArticle", "AdvertiserContentArticle",
+    "SatiricalArticle", "ScholarlyArticle", "MedicalScholarlyArticle", "TechArticle", "APIReference", "Report",
+    "SocialMediaPosting", "LiveBlogPosting", "DiscussionForumPosting", "Recipe", "HowTo",
+))  # fmt: skip
+_PAGES = frozenset((
+    "WebPage", "AboutPage", "CollectionPage", "ContactPage", "FAQPage", "ItemPage", "ProfilePage", "QAPage",
+))  # fmt: skip
+_MEDIA = frozenset(("VideoObject", "PodcastEpisode", "Dataset", "Question"))
+# The object of such a property is part of the page, or only named by it.
+_NESTED = frozenset((
+    "itemListElement", "hasPart", "comment", "comments", "review", "citation", "mentions", "blogPost", "blogPosts",
+    "liveBlogUpdate", "video", "image", "about", "associatedMedia", "isBasedOn", "isRelatedTo", "suggestedAnswer",
+    "acceptedAnswer", "workExample", "subjectOf",
+))  # fmt: skip
+
+_PUBLISHED_CLASS = re.compile(r"publish|entry-date|post-date|post_date|pubdate|dt-published|date-posted|article-date")
+_MODIFIED_CLASS = re.compile(r"updated|modified")
+_not_of_page = re.compile(
+    r"comment|repl(?:y|ies)|related|sidebar|widget|teaser|recent|popular|trending|carousel|latest|relacionad|coment"
+    r"|footer-posts|disqus|respond"
+).search
+_is_metadata = re.compile(r"meta|byline|info|date|author|publish").search
+
+_url_date = re.compile(r"/((?:19|20)\d\d)([/-])(\d\d?)\2(\d\d?)(?=[/.-]|$)", re.ASCII).search
+# A label may be alone in the line before its date.
+_modified_label = re.compile(
+    r"(?:atuali[sz]|modific|alterad|revisad|updated|modified|changed|revised|edited)[^\n]*\n?$", re.IGNORECASE
+).search
+_published_label = re.compile(
+    r"(?:publi(?:cad|caç|sh)|post(?:ad|ed)|escrit[oa]|written|criad[oa]|created|released)[^\n]*\n?$"
+    r"|\b(?:data|date)\s*:\s*$",
+    re.IGNORECASE,
+).search
+
+DAY_S = 86_400
+TRUST = ("json-ld", "microdata", "meta", "time", "url", "byline")
+MetaDate = tuple[str, str]  # the name of a meta element, in lower case, and its content
+
+
+class PageDates(NamedTuple):
+    published: PageDate | None = None
+    modified: PageDate | None = None
+
+    def completed(self, other: "PageDates") -> "PageDates":
+        return PageDates(self.published or other.published, self.modified or other.modified)
+
+
+class DatedPage(NamedTuple):
+    """The parts of a parsed page that may state a date."""
+
+    document: Document
+    url: str
+    stated: StructuredData
+    metas: Sequence[MetaDate]
+    title: str
+    headings: Sequence[str]
+    text: str
+    language: str
+    declared_language: str
+
+
+def page_dates(page: DatedPage) -> PageDates:
+    day_first = is_day_first(page.language, page.declared_language)
+    found = PageDates()
+    for source in _SOURCES:
+        found = found.completed(source(page, day_first))
+        if found.published and found.modified:
+            break
+    return _without_contradiction(found)
+
+
+def _without_contradiction(found: PageDates) -> PageDates:
+    """Without the less trusted date, if the page was modified on a day before it was published."""
+    published, modified = found
+    if published is None or modified is None or modified.at // DAY_S >= published.at // DAY_S:
+        return found
+    if TRUST.index(modified.source) < TRUST.index(published.source):
+        return PageDates(None, modified)
+    return PageDates(published, None)
+
+
+def _page_date(text: str, source: str, day_first: bool | None) -> PageDate | None:
+    return _of(read_date(text, day_first), source)
+
+
+def _of(date: WrittenDate | None, source: str) -> PageDate | None:
+    return PageDate(date.at, source, date.has_time) if date is not None else None
+
+
+# -- JSON-LD, microdata, RDFa, meta --------------------------------------------------------------------------------
+
+
+def _stated_dates(page: DatedPage, day_first: bool | None) -> PageDates:
+    statements, found = page.stated.statements, PageDates()
+    if "schema.org/date" not in statements and "purl.org/dc/" not in statements:
+        return found
+    first = page.stated.jsonld_from
+    for source, some in (("json-ld", statements[first:]), ("microdata", statements[:first])):
+        found = found.completed(_dates_of_items(some, page.url, source, day_first))
+    return found
+
+
+def _dates_of_items(statements: str, url: str, source: str, day_first: bool | None) -> PageDates:
+    """The dates of the article that the page is, else of the page. Of several articles, the one with the page's URL."""
+    kinds, dates = defaultdict[str, set[str]](set), defaultdict[str, dict[str, PageDate]](dict)
+    nested = set[str]()
+    for subject, predicate, value, _ in parse_nquads(_about_dates(statements)):
+        if predicate == RDF_TYPE:
+            kinds[subject].add(kind[1] if (kind := _SCHEMA(value)) else "")
+            continue
+        known = _SCHEMA(predicate)
+        name = known or _DUBLIN_CORE(predicate)
+        if name is None:
+            continue
+        if name[1] in _NESTED:
+            nested.add(value)
+        elif name[1] in _DATE_NAMES and (known or _is_page(subject, url)):
+            text = literal_value(value)
+            if text is not None and (date := _page_date(text.text, source, day_first)):
+                dates[subject].setdefault(name[1], date)
+    for wanted in (_ARTICLES, _PAGES, _MEDIA, None):  # None: the page itself, whatever it is
+        items = [
+            dates[subject]
+            for subject in dates
+            if subject not in nested and (not kinds[subject].isdisjoint(wanted) if wanted else _is_page(subject, url))
+        ]
+        days = {item["datePublished"].at // DAY_S for item in items if "datePublished" in item}
+        if len(days) > 1:
+            items = [dates[subject] for subject in dates if _is_page(subject, url)]
+        if items:
+            return PageDates(_first(items, _PUBLISHED), _first(items, _MODIFIED))
+    return PageDates()
+
+
+def _about_dates(text: str) -> str:
+    """The dates, and what is said of their items: to parse all statements would take far longer."""
+    lines = [*_lines_with("schema.org/date", text), *_lines_with("purl.org/dc/", text)]
+    for item in islice(dict.fromkeys(line.partition(" ")[0] for line in lines), DATED_ITEMS_MAX):
+        lines += [*_lines_with(f"{item} {RDF_TYPE} ", text), *_lines_with(f" {item} .", text)]
+    return "\n".join(lines)
+
+
+def _lines_with(part: str, text: str) -> Iterator[str]:
+    at = text.find(part)
+    for _ in range(DATED_LINES_MAX):
+        if at < 0:
+            return
+        end = text.find("\n", at)
+        yield text[text.rfind("\n", 0, at) + 1 : end]
+        at = text.find(part, end)
+
+
+def _is_page(subject: str, url: str) -> bool:
+    return iri_of(subject).partition("#")[0] == url
+
+
+def _first(items: Iterable[dict[str, PageDate]], names: Sequence[str]) -> PageDate | None:
+    return next((item[name] for item in items for name in names if name in item), None)
+
+
+def _meta_dates(page: DatedPage, day_first: bool | None) -> PageDates:
+    if not page.metas:
+        return PageDates()
+    values = dict(reversed(page.metas))  # the first of several elements with one name
+
+    def first(names: Iterable[str]) -> PageDate | None:
+        read = (_page_date(values[name], "meta", day_first) for name in names if name in values)
+        return next(filter(None, read), None)
+
+    return PageDates(first(META_PUBLISHED), first(META_MODIFIED))
+
+
+# -- time elements ---------------------------------------------------------------------------------------------------
+
+
+class _TimeElement(NamedTuple):
+    date: PageDate
+    hint: str  # "published", "modified" or nothing
+    near: bool  # the headline
+
+
+def _time_dates(page: DatedPage, day_first: bool | None) -> PageDates:
+    """A time element counts if it stands near the headline, or if its attributes say what it is and no other disagrees.
+    Pages with several h1 are often lists: there the elements must agree.
+    """
+    elements = page.document.find_all("time", limit=TIMES_MAX)
+    if not elements:
+        return PageDates()
+    is_list = len(page.document.find_all("h1", limit=2)) > 1
+    times = [one for element in elements if (one := _time_element(element, day_first)) is not None]
+    modified = [one for one in times if one.hint == "modified"]
+    others = [one for one in times if one.hint != "modified"]
+    return PageDates(_agreed(others, is_list), _agreed(modified, is_list))
+
+
+def _agreed(times: list[_TimeElement], is_list: bool) -> PageDate | None:
+    hinted = [one for one in times if one.hint]
+    for some in ([one for one in hinted if one.near], [one for one in times if one.near], hinted):
+        days = {one.date.at // DAY_S for one in some}
+        if len(days) == 1 or (days and some[0].near and not is_list):
+            return some[0].date
+    return None
+
+
+def _time_element(element: Element, day_first: bool | None) -> _TimeElement | None:
+    """A time element that may be the date of the page, not of a comment, a teaser or an entry of a list."""
+    value = element.attr("datetime") or element.text
+    date = _page_date(value, "time", day_first) if len(value) < 200 else None
+    if date is None:
+        return None
+    property_ = (element.attr("itemprop") or "").lower()
+    if property_ and element.closest("[itemscope]") is not None:
+        return None  # it is known as microdata of the page, or belongs to another item
+    near = False
+    for level, ancestor in enumerate(element.ancestors):
+        if not isinstance(ancestor, Element) or ancestor.tag == "body" or level >= ANCESTORS_MAX:
+            break
+        tag, names = ancestor.tag, f"{ancestor.attr('class') or ''} {ancestor.attr('id') or ''}"[:200].lower()
+        if tag in ("nav", "aside") or _not_of_page(names) or (tag == "li" and not _is_metadata(names)):
+            return None
+        near = near or (level < HEADLINE_LEVELS_MAX and tag != "main" and ancestor.find("h1") is not None)
+    names = f"{element.attr('class') or ''} {property_}".lower()
+    if element.attr("pubdate") is not None or _PUBLISHED_CLASS.search(names) or "datecreated" in names:
+        return _TimeElement(date, "published", near)
+    return _TimeElement(date, "modified" if _MODIFIED_CLASS.search(names) else "", near)
+
+
+# -- URL and byline --------------------------------------------------------------------------------------------------
+
+
+def _url_dates(page: DatedPage, day_first: bool | None) -> PageDates:
+    found = _url_date(page.url.partition("?")[0])
+    return PageDates(_page_date(f"{found[1]}-{found[3]}-{found[4]}", "url", None)) if found else PageDates()
+
+
+def _byline_dates(page: DatedPage, day_first: bool | None) -> PageDates:
+    """Dates beside the headline: behind a word that says what they are, or nearly alone in a line. At the end of the
+    page only the date of a modification is sought.
+    """
+    text, published, modified = page.text, None, None
+    in_title = (one for one in page.headings if one in page.title)
+    headline = max(in_title, key=len, default="") or next(iter(page.headings), "")
+    start = max(0, text.find(headline))
+    first = max(0, start - BYLINE_BEFORE)
+    window = text[first : start + len(headline) + BYLINE_AFTER]
+    alone, end = list[WrittenDate](), 0
+    for date in find_dates(window, day_first):
+        label = window[max(end, date.start - LABEL_LENGTH) : date.start]
+        end = date.end
+        if _modified_label(label):
+            modified = modified or date
+        elif _published_label(label):
+            published = published or date
+        elif _is_byline(window, date, start - first):
+            alone.append(date)
+    if published is None and alone and len({date.at for date in alone}) < LIST_DAYS_MIN:
+        published = alone[0]
+    footer = text[max(start, len(text) - FOOTER_LENGTH) :] if modified is None else ""
+    for date in find_dates(footer, day_first):
+        if _modified_label(footer[max(0, date.start - LABEL_LENGTH) : date.start]):
+            modified = date
+    return PageDates(_of(published, "byline"), _of(modified, "byline"))
+
+
+def _is_byline(window: str, date: WrittenDate, headline: int) -> bool:
+    """Whether a date without a label is a byline: in a short line below the headline, or just above it."""
+    line_start, line_end = window.rfind("\n", 0, date.start) + 1, window.find("\n", date.end)
+    line_end = len(window) if line_end < 0 else line_end
+    if (line_end - line_start) - (date.end - date.start) > BYLINE_REST_MAX:
+        return False
+    return date.start >= headline or not window[line_end:headline].strip()
+
+
+_SOURCES: tuple[Callable[[DatedPage, bool | None], PageDates], ...] = (
+    _stated_dates,
+    _meta_dates,
+    _time_dates,
+    _url_dates,
+    _byline_dates,
+)
