@@ -437,14 +437,14 @@ class Hit(msgspec.Struct, frozen=True):
     snippet: str
     score: float
     in_links: int
-    date: str
+    updated: str  # the date of the page; `date_kind` says which
     language: str
     copies: int = 0  # pages with the same text, which this one represents
     type: str = ""  # MIME
     site: str = ""  # its host name
     pinned: bool = False  # placed here by the operators
     declared: tuple[DeclaredEntity, ...] = ()  # summary of the page's structured data
-    date_kind: DateKind = "seen"  # what `date` is
+    date_kind: DateKind = "seen"  # what `updated` is
 
 
 class ShardReport(msgspec.Struct, frozen=True):

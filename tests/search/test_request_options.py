@@ -134,7 +134,7 @@ def test_pages_are_found_and_sorted_by_the_date_that_they_state(tmp_path):
     assert found("rede") == ["visto", "2020-01-02", "2015-10-21", "2009-05-17"]
     assert found("rede after:2010 before:2026") == ["2020-01-02", "2015-10-21"]
     assert found("rede before:2009-05-18") == ["2009-05-17"]
-    kinds = {hit.date[:10]: hit.date_kind for hit in asker.search("rede").hits}
+    kinds = {hit.updated[:10]: hit.date_kind for hit in asker.search("rede").hits}
     assert kinds == dict.fromkeys(stated, "published") | {"2026-09-21": "seen"}
 
 

@@ -130,13 +130,13 @@ def test_the_answer_has_the_shape_that_others_read(data):
     took_s = perf_counter() - began
     told = msgspec.to_builtins(result)
     assert list(told) == ["query", "total", "time_s", "hits", "suggestion", "shards"]
-    keys = ["url", "title", "snippet", "score", "in_links", "date", "language", "copies", "type", "site", "pinned"]
+    keys = ["url", "title", "snippet", "score", "in_links", "updated", "language", "copies", "type", "site", "pinned"]
     assert list(told["hits"][0]) == [*keys, "declared", "date_kind"]
     hit = result.hits[0]
     assert (result.query, result.total) == ("rede", 1)
     assert 0 < result.time_s <= took_s + 1e-6, "it is rounded"
     assert (hit.url, hit.title, hit.snippet, hit.in_links) == (A, "Uma rede", "a rede no mar", 1)
-    assert (hit.date, hit.date_kind, hit.language) == ("2026-09-21T14:13:20Z", "seen", "pt")
+    assert (hit.updated, hit.date_kind, hit.language) == ("2026-09-21T14:13:20Z", "seen", "pt")
 
 
 def test_pages_of_results_follow_each_other_without_gap_or_repetition(crawled, monkeypatch):

@@ -93,7 +93,7 @@ def test_json_has_the_shape_that_others_read(site):
         "snippet",
         "score",
         "in_links",
-        "date",
+        "updated",
         "language",
         "copies",
         "type",

@@ -33,7 +33,7 @@ CSV_COLUMNS = (
     "snippet",
     "score",
     "in_links",
-    "date",
+    "updated",
     "date_kind",
     "language",
     "type",
@@ -89,7 +89,7 @@ def to_rss(feed: SearchFeed) -> bytes:
         _add(item, "title", hit.title or hit.url)
         _add(item, "link", safe_href(hit.url))
         _add(item, "guid", hit.url).set("isPermaLink", "true")
-        _add(item, "pubDate", _rfc822(hit.date))
+        _add(item, "pubDate", _rfc822(hit.updated))
         _add(item, "description", html.escape(hit.snippet))  # readers take it for HTML
     return _document(root)
 
@@ -109,9 +109,9 @@ def to_atom(feed: SearchFeed) -> bytes:
         _add(entry, "title", hit.title or hit.url).set("type", "text")
         SubElement(entry, "link", rel="alternate", href=_xml_safe(safe_href(hit.url)))
         _add(entry, "id", hit.url)
-        _add(entry, "updated", hit.date or _newest_date(feed))
+        _add(entry, "updated", hit.updated or _newest_date(feed))
         if hit.date_kind == "published":
-            _add(entry, "published", hit.date)
+            _add(entry, "published", hit.updated)
         _add(entry, "summary", hit.snippet).set("type", "text")
     return _document(root)
 
@@ -162,7 +162,7 @@ def _document(root: Element) -> bytes:
 def _newest_date(feed: SearchFeed) -> str:
     """The date of the newest hit; now, if there is none."""
     now = datetime.fromtimestamp(feed.now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return max((hit.date for hit in feed.result.hits if hit.date), default=now)
+    return max((hit.updated for hit in feed.result.hits if hit.updated), default=now)
 
 
 def _rfc822(moment: str) -> str:
