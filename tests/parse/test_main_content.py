@@ -132,7 +132,7 @@ def content_scores(found: dict[str, str], wanted: dict[str, str]) -> dict[str, t
 
 def f1(scores: dict[str, tuple[float, float]]) -> float:
     precision, recall = (statistics.mean(column) for column in zip(*scores.values(), strict=True))
-    return 2 * precision * recall / (precision + recall or 1)
+    return float(2 * precision * recall / (precision + recall or 1))
 
 
 def _score(found: Counter[tuple[str, ...]], wanted: Counter[tuple[str, ...]]) -> tuple[float, float]:
