@@ -283,6 +283,13 @@ class Page(msgspec.Struct, frozen=True, omit_defaults=True):
     published: PageDate | None = None
     modified: PageDate | None = None
     parser: str = ""
+    content_spans: tuple[tuple[int, int], ...] = ()  # where the main content is in `text`
+
+    @property
+    def content(self) -> str:
+        """The main content: lines of `text`. All of it for plain text and documents; empty where no content is known,
+        or the text is not at hand."""
+        return "\n".join(self.text[start:end] for start, end in self.content_spans) if self.text else ""
 
 
 class ListingEntry(msgspec.Struct, frozen=True, array_like=True):

@@ -187,7 +187,9 @@ def print_hits(result: SearchResult, offset: int, is_scored: bool = True) -> Non
             console.print(f"   [cyan]{escape(thing.kind)}[/] {escape(facts)}")
         copies = f" · and {counted(hit.copies, 'copy', 'copies')}" if hit.copies else ""
         score = "pinned · " if hit.pinned else f"score {hit.score:.2f} · " if is_scored else ""
-        facts = f"{score}{counted(hit.in_links, 'in-link')} · {hit.date_kind} {hit.updated[:10]} · {hit.language}{copies}"
+        facts = (
+            f"{score}{counted(hit.in_links, 'in-link')} · {hit.date_kind} {hit.updated[:10]} · {hit.language}{copies}"
+        )
         console.print(f"   [dim]{facts}[/]\n")
 
 

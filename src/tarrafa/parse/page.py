@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 from itertools import islice
 
-from turbohtml import Document, Element, Namespace, PlainText
+from turbohtml import Document, Element, Namespace
 from turbohtml import parse as parse_html
 
 from tarrafa.model import Page
@@ -24,6 +24,7 @@ from tarrafa.parse.documents.document import (
     replace_invalid_characters,
 )
 from tarrafa.parse.link_extractor import LinkExtractor
+from tarrafa.parse.main_content import content_spans, lay_out
 from tarrafa.parse.page_dates import META_DATES, DatedPage, MetaDate, page_dates
 from tarrafa.parse.structured.extraction import extract_from_tree
 from tarrafa.parse.text_layout import TEXT_LENGTH_MAX, normalize_lines
@@ -52,7 +53,6 @@ _METADATA_ELEMENTS = ("title", "base", "meta", "link", "h1", "h2", "h3", "frame"
 _TEMPLATE_ELEMENTS = ("template",)  # browsers do not display it
 # These may contain links, but no text for readers.
 _TEXTLESS_ELEMENTS = ("noscript", "iframe", "svg", "select", "textarea", "datalist")
-_LAYOUT = PlainText(layout="strict", bullet="", table_cell_separator=" ")
 
 _looks_like_html = re.compile(rb"\s*(?:<!--|<\?xml|<!doctype\s+html|<[a-z][a-z0-9]*[\s/>])", re.IGNORECASE).match
 # HTML standard, "shared declarative refresh steps". (turbohtml's own meta_refresh raises on an invalid URL.)
@@ -156,7 +156,8 @@ def _parse_html(
         links.add(src, "", "")
     stated = extract_from_tree(document, markup, own or url, facts.base, content_type, careful=careful)
     _remove_elements(document, _TEXTLESS_ELEMENTS)
-    text, cut_text = normalize_lines(document.to_text(_LAYOUT))
+    laid_out = lay_out(document, markup)
+    text, cut_text = normalize_lines(laid_out.text)
     prints = fingerprint.compute_fingerprints(f"{facts.title}\n{text}")
     spoken = language.detect(text or facts.title, facts.language)
     dates = page_dates(
@@ -166,6 +167,7 @@ def _parse_html(
         url=url,
         title=facts.title,
         text=text,
+        content_spans=content_spans(laid_out, text),
         headings=tuple(facts.headings),
         links=links.all(),
         language=spoken,
@@ -199,6 +201,7 @@ def _parse_plain(body: bytes, url: str, content_type: str, robots: frozenset[str
         url=url,
         title=text.partition("\n")[0][:TITLE_LENGTH_MAX].rstrip(),
         text=text,
+        content_spans=((0, len(text)),) if text else (),
         language=language.detect(text),
         charset=encoding,
         cut_text=cut_text,
@@ -223,6 +226,7 @@ def _parse_document(kind: str, body: bytes, url: str, robots: frozenset[str], id
         url=url,
         title=title,
         text=text,
+        content_spans=((0, len(text)),) if text else (),
         headings=tuple(extracted.headings),
         links=links.all(),
         language=language.detect(text or title, extracted.language),
