@@ -281,6 +281,23 @@ async def test_a_rank_is_written_down_when_it_differs_by_more_than_a_quarter_and
         assert facts.rank == known, told
 
 
+@pytest.mark.parametrize(("order", "first"), [("fifo", 1), ("backlinks", 0), ("breadth", 0)])
+async def test_a_linked_url_begins_with_one_in_link_where_nothing_else_depends_on_it(frontier, order, first):
+    row = await frontier.open_collection(a_collection(strategy={"order": order}))
+    linked, listed = offer("http://a.br/linked", 1), offer("http://a.br/listed", 1)
+    await frontier.discover(row.id, [replace(linked, is_linked=True), listed])
+    for told, known in ((None, first), (1, 1), (3, 3), (0, 0)):
+        if told is not None:
+            await frontier.update_weights("c", [UrlWeight(linked.host, linked.id, told)])
+        (facts,) = (await frontier.look_up(linked.host, linked.id)).urls
+        assert facts.in_links == known
+    await frontier.discover(row.id, [replace(linked, is_linked=True)])  # a known URL: only the link graph counts
+    (facts,) = (await frontier.look_up(linked.host, linked.id)).urls
+    assert facts.in_links == 0
+    (facts,) = (await frontier.look_up(listed.host, listed.id)).urls
+    assert facts.in_links == 0
+
+
 async def test_raising_the_depth_limit_reopens_what_it_cut(frontier):
     row = await frontier.open_collection(a_collection(scope={"hosts": ["*"], "depth_max": 0}))
     await frontier.discover(row.id, [offer("http://a.br/x", 1), offer("http://a.br/y", 2)])

@@ -39,6 +39,7 @@ class DiscoveredUrl(msgspec.Struct, frozen=True, array_like=True):
     status: int = 0
     announced: float = 0.0  # time of its last change according to a sitemap or feed
     parent: bytes = b""  # see `Visit`
+    is_linked: bool = False  # by a kept page: the link graph will count at least one in-link
 
 
 class UrlWeight(msgspec.Struct, frozen=True, array_like=True):

@@ -6,7 +6,7 @@ from tarrafa.config import Collection
 from tarrafa.config.sections import ScopeConfig
 from tarrafa.crawl.scope import admission as limits
 from tarrafa.crawl.scope.admission import Admission
-from tarrafa.model import Link, Page, Status, Visit
+from tarrafa.model import Link, Listing, ListingEntry, Page, Status, Visit
 from tarrafa.parse.url import host_id, host_key, url_id
 from tarrafa.takedown import TakedownSet, TakedownTarget
 
@@ -58,3 +58,14 @@ def test_only_deeper_links_of_the_same_host_name_the_text_they_come_from():
     offers = {offer.url: offer.parent for offer in everywhere.admit_links(page, visit(page.url))}
     assert {url: bool(parent) for url, parent in offers.items()} == {url: url == urls[1] for url in offers}
     assert offers[urls[1]] == bytes.fromhex("0123456789abcdef")
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_link_of_a_kept_page_is_marked_as_linked_and_an_entry_of_a_sitemap_is_not(kept):
+    page = Page("http://a.br/x", content_id="0" * 32, links=(Link("http://a.br/y"),))
+    everywhere = Admission(collection(ScopeConfig(hosts=("*",))))
+    (link,) = everywhere.admit_links(page, visit(page.url), kept=kept)
+    (entry,) = everywhere.admit_listing(
+        Listing(entries=(ListingEntry("http://a.br/z"),)), visit("http://a.br/sitemap.xml")
+    )
+    assert (link.is_linked, entry.is_linked) == (kept, False)

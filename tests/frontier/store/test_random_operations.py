@@ -178,7 +178,7 @@ class RandomLife:
     def discover(self) -> None:
         rng, offers = self.rng, []
         for url in rng.sample(self.kind.urls, rng.randint(1, 5)):
-            found = replace(offer(url), depth=rng.randint(0, 3))
+            found = replace(offer(url), depth=rng.randint(0, 3), is_linked=bool(len(url) % 2))
             if rng.random() < 0.3:
                 found = replace(found, announced=now() - rng.uniform(-5, 100))
             if self.kind.has_listings and rng.random() < 0.1:

@@ -75,6 +75,7 @@ class Admission:
         beyond: bool = False,
         announced: float = 0.0,
         parent: bytes = b"",
+        is_linked: bool = False,
     ) -> DiscoveredUrl | None:
         """A canonical URL as the frontier takes it; None: out of scope. `beyond`: the linking page may lead out of
         scope, if the collection looks there."""
@@ -82,7 +83,7 @@ class Admission:
         if is_excluded or not (has_host or (beyond and self._collection.explores_outside_hosts)):
             return None
         status = Status.TAKEN_DOWN if self._takedowns().covers(url) else refusal
-        return DiscoveredUrl(host, id_, url, key, depth, redirects, UrlRole.PAGE, status, announced, parent)
+        return DiscoveredUrl(host, id_, url, key, depth, redirects, UrlRole.PAGE, status, announced, parent, is_linked)
 
     def _judge(self, url: str) -> UrlJudgement:
         if len(self._judged) >= URLS_REMEMBERED_MAX:
@@ -168,7 +169,7 @@ class Admission:
             if (link.rel and not link.is_followed) or url == instead:
                 continue
             deeper = url.startswith(origin) and url.count("/") > segments
-            offer = self.admit(url, depth, beyond=kept, parent=parent if deeper else b"")
+            offer = self.admit(url, depth, beyond=kept, parent=parent if deeper else b"", is_linked=kept)
             if offer is not None:
                 yield offer
 

@@ -30,7 +30,10 @@ from tarrafa.model import HostId, UrlId
 from tarrafa.runtime.sqlite import restrict_to_owner
 
 STATEMENTS_KEPT = 400  # we have about a hundred; with apsw's 100, one in four was prepared anew (20 to 50 us each)
-LOG_PAGES = 8_000  # 32 MB; a group of links from all over touches a thousand, the next one many of them again
+# Of the write-ahead log before a checkpoint: 128 MB. Links lead all over the file, and a checkpoint writes a page once
+# that many commits have changed. With a million known URLs, a log of 32 MB takes twice the time for checkpoints.
+LOG_PAGES = 32_000
+LOG_BYTES_KEPT = 192 << 20  # more than LOG_PAGES with their headers: a truncated log is allocated anew
 ALL_ROWS = 1 << 30  # more than any range has
 
 SCHEMA_VERSION = 6
@@ -237,7 +240,7 @@ def open_database(path: str, suffix_list: str) -> FrontierDatabase:
     db.pragma("synchronous", "full")  # a visit's number must survive a power cut; commits come in groups
     db.pragma("cache_size", -64_000)
     db.pragma("wal_autocheckpoint", LOG_PAGES)
-    db.pragma("journal_size_limit", 64 << 20)
+    db.pragma("journal_size_limit", LOG_BYTES_KEPT)
     if not version:
         with db:
             db.execute(TABLES)

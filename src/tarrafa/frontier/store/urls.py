@@ -149,15 +149,17 @@ class FrontierUrls:
         self.requeue(known, key, state, queued)
 
     def _insert(self, known: LoadedCollection, new: Sequence[tuple[int, DiscoveredUrl]], batch: _Discovery) -> None:
-        """Insert unknown URLs, with their sequence numbers."""
-        number, now = known.row.id, self._clock.now()
+        """Insert unknown URLs, with their sequence numbers. A linked URL begins with one in-link: then the first weight
+        of most URLs changes nothing. Where more than the row depends on in-links, URLs begin with none."""
+        number, now, counts_links = known.row.id, self._clock.now(), not known.watches_in_links
         states = [self._first_state(known, offer, batch) for _, offer in new]
         self._db.many(
             "INSERT INTO url (host, collection, id, url, depth, redirects, state, status, sequence, discovered,"
-            " role, announced, parent, run) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            " role, announced, parent, run, in_links) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             [
                 (offer.host, number, offer.id, offer.url, offer.depth, offer.redirects, int(state), status or None,
-                 sequence, now, offer.role, offer.announced or None, offer.parent or None, known.run)
+                 sequence, now, offer.role, offer.announced or None, offer.parent or None, known.run,
+                 int(offer.is_linked and counts_links))
                 for (sequence, offer), (state, status) in zip(new, states, strict=True)
             ],
         )  # fmt: skip
