@@ -372,8 +372,8 @@ def test_records_of_a_young_index_wait_no_longer_when_no_more_come():
         (1.0, 0.0, True, False),
         (anchor_refresh.FAST_PAUSE_S - 1.0, 0.0, True, False),
         (anchor_refresh.FAST_PAUSE_S + 1.0, 0.0, True, True),
-        (1.0, anchor_refresh.PAUSE_S_MIN / 2, True, False),
-        (1.0, anchor_refresh.PAUSE_S_MIN, True, True),
+        (1.0, projection.COMMIT_IDLE_S / 2, True, False),
+        (1.0, projection.COMMIT_IDLE_S, True, True),
     ],
 )
 def test_a_fast_crawl_is_swept_once_a_minute_and_as_soon_as_it_is_over(data, after_s, idle_s, is_fast, begins):

@@ -10,7 +10,7 @@ from contextlib import suppress
 from itertools import groupby, islice
 from operator import attrgetter
 
-from tarrafa.archive.projection import PageKey
+from tarrafa.archive.projection import COMMIT_IDLE_S, PageKey
 from tarrafa.archive.warc_reader import ArchiveEntry, read_entry
 from tarrafa.clock import boottime
 from tarrafa.errors import DataError
@@ -85,7 +85,7 @@ class AnchorRefresher:
         return self._stale is not None
 
     def _may_begin(self, now: float, idle_s: float, is_fast: bool) -> bool:
-        is_idle = idle_s >= max(PAUSE_S_MIN, self._took_s)
+        is_idle = idle_s >= max(COMMIT_IDLE_S, self._took_s)  # the last records are just committed
         return now >= self._look_at and (is_idle or now >= self._next_at + (FAST_PAUSE_S if is_fast else 0.0))
 
     def next_entry(self) -> tuple[ArchiveEntry, LinkStanding] | None:

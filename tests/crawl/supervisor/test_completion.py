@@ -50,11 +50,15 @@ async def test_alone_it_is_over_when_the_followers_are_done(tmp_path, now):
         await frontier.open_collection(a_collection(), [])
         behind = [True]
         end = CompletionCheck(lambda name: lambda: not behind[0], settle_s=0.0)
+        assert not await end.finish_exhausted(frontier, over(6, pending=1))
+        assert not end.is_waiting(over(6, pending=1))
         assert not await end.finish_exhausted(frontier, over(7))
         assert not await end.finish_exhausted(frontier, over(8))
+        assert end.is_waiting(over(8))
         behind[0] = False
         assert await end.finish_exhausted(frontier, over(9))
         assert (await numbers(frontier)).state == "finished"
+        assert not end.is_waiting(await frontier.overview())
 
 
 async def test_a_later_run_that_has_looked_everywhere_is_swept_before_it_is_over(tmp_path, now):

@@ -49,6 +49,10 @@ class CompletionCheck:
         self._passing, self._settle_s = passing, settle_s
         self._exhausted: dict[str, _ExhaustedCollection] = {}
 
+    def is_waiting(self, overview: FrontierOverview) -> bool:
+        """Whether an exhausted collection is not finished yet."""
+        return any(one.state == "running" and one.name in self._exhausted for one in overview.collections)
+
     async def finish_exhausted(self, frontier: Frontier, overview: FrontierOverview) -> bool:
         """Finish the collections that are exhausted and settled; returns whether there were any."""
         for one in overview.collections:

@@ -38,6 +38,7 @@ from tarrafa.runtime.terminal import print_note
 
 STOPPED_REASON = message("stopped; `tarrafa crawl FILE`, or `tarrafa resume` beside a node, goes on where it was")
 PAUSE_TIMEOUT_S = 5.0
+END_TICK_S = 0.1  # between two looks at followers that have nothing left but the last pages
 CATCH_UP_S_MAX = 10.0  # after Ctrl-C
 WAIT_S = 15.0
 SETTLE_S_MAX = 30.0
@@ -248,13 +249,16 @@ class Supervisor:
                 seen |= {one.name for one in overview.collections if one.state == "running"}
                 waits = [one for one in overview.collections if one.state == "paused" and one.name in seen]
                 if not (self._lasting or waits or any(one.state == "running" for one in overview.collections)):
-                    await self._wait_for_anchor_refresh()
+                    await asyncio.gather(self._wait_for_anchor_refresh(), self.stop_children(self._workers))
                     return
+                is_near_end = self._completion.is_waiting(overview) and not self.frontier_link.is_shared
+                pause_s = END_TICK_S if is_near_end else every_s
             except Unreachable:
+                pause_s = every_s
                 with contextlib.suppress(TimeoutError):  # wake up now and then: another failure may have happened
                     async with asyncio.timeout(WAIT_S):
                         await self.frontier_link.wait_until_reachable()
-            await asyncio.sleep(every_s)
+            await asyncio.sleep(pause_s)
 
     async def run_until_failure(self) -> None:
         while True:
@@ -354,7 +358,7 @@ class Supervisor:
         until = boottime() + SETTLE_S_MAX
         while boottime() < until and self._followers.has_anchors_to_refresh():
             self._check()
-            await asyncio.sleep(TICK_S)
+            await asyncio.sleep(END_TICK_S)
 
 
 async def submit_collection(
