@@ -61,7 +61,7 @@ def test_results_say_what_their_date_is(site, word, english, portuguese):
     assert f">{english}</time>" in site.get(f"/?q={word}")[1]
     assert f">{portuguese}</time>" in site.get(f"/?q={word}&hl=pt")[1]
     (hit,) = json.loads(site.get(f"/search.json?q={word}")[1])["hits"]
-    assert f"{hit['date_kind']} {hit['date'][:10]}" == english.lower()
+    assert f"{hit['date_kind']} {hit['updated'][:10]}" == english.lower()
     assert ("<published>" in site.get(f"/search.atom?q={word}")[1]) == (hit["date_kind"] == "published")
 
 

@@ -50,7 +50,7 @@ def rows(text: str) -> list[dict[str, str]]:
 
 def test_rfc4180_a_table_has_a_header_and_a_row_per_hit():
     text = feeds.to_csv(a_result([a_hit("Um, dois"), a_hit('Três "quatro"')]), 10)
-    assert text.splitlines()[0] == "rank,url,title,snippet,score,in_links,date,date_kind,language,type,site,copies"
+    assert text.splitlines()[0] == "rank,url,title,snippet,score,in_links,updated,date_kind,language,type,site,copies"
     assert text.endswith("\r\n")
     found = rows(text)
     assert [row["rank"] for row in found] == ["11", "12"]
