@@ -141,7 +141,7 @@ class Bench:
             start = crawler.start(Path(name), self.built, self._certificate)
             # What Python has compiled once is kept, as after an installation, whatever the surroundings wish.
             environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-            environment["PYTHONPATH"] = str(ROOT)
+            environment["PYTHONPATH"] = f"{ROOT / 'src'}{os.pathsep}{ROOT}"  # this tree, whatever is installed
             began = time.monotonic()
             used = run_measured(
                 start.command,
