@@ -284,6 +284,10 @@ class Page(msgspec.Struct, frozen=True, omit_defaults=True):
     modified: PageDate | None = None
     parser: str = ""
     content_spans: tuple[tuple[int, int], ...] = ()  # where the main content is in `text`
+    template_spans: tuple[tuple[int, int], ...] = ()  # lines of `text` that repeat over the pages of the host
+    link_list_spans: tuple[tuple[int, int], ...] = ()  # lines of `text` that are mostly links
+    headline: str = ""  # the title without the name of the site; empty: the same as `title`
+    description: str = ""  # what the page says of itself in `meta`
 
     @property
     def content(self) -> str:
