@@ -185,7 +185,8 @@ class HttpClient:
             curl.setopt(pycurl.SSL_VERIFYHOST, 0)
 
     def _check_before_send(self, transfer: Transfer, connected: str) -> int:
-        """libcurl calls this when the connection is open: check the vetted address and the lease."""
+        """libcurl calls this when the connection is open: check the vetted address, the lease, and whether the
+        request is still wanted."""
         wanted = transfer.request.address
         if transfer.request.connect_to is None and wanted is not None and not same_address(connected, wanted):
             transfer.refuse(

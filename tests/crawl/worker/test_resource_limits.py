@@ -50,7 +50,7 @@ def data(tmp_path):
 )
 def test_how_many_hosts_a_worker_visits_at_once(data, rations, most, share, hosts):
     write_limits(data, rations)
-    assert ResourceShare(data, 2, CONNECTIONS_MAX).hosts_at_once(most, share) == hosts
+    assert ResourceShare(data, 2, CONNECTIONS_MAX).hosts_allowed(most, share) == hosts
 
 
 def test_what_is_handed_out_is_seen_with_the_next_look_and_only_news_is_news(data):

@@ -71,8 +71,8 @@ class WorkerCollections:
         known = self._in_force.get(lease.collection)
         return known is not None and known.revision >= lease.revision
 
-    def hosts_at_once(self, default: int) -> int:
-        """The largest number that any of them allows."""
+    def hosts_wanted(self, default: int) -> int:
+        """The largest `hosts_at_once` of the collections."""
         return max((one.collection.fetch.hosts_at_once for one in self._in_force.values()), default=default)
 
     def is_current(self, number: int, since: float) -> bool:

@@ -111,7 +111,7 @@ class HostPacing:
         )
 
     def set_delay(self, asked_s: float | None) -> None:
-        """The configured delay, or the one that robots.txt asks for, if that is longer and not beyond `delay_max`."""
+        """The configured delay, or a longer one that robots.txt asks for, cut to `delay_max`."""
         self.delay_s = float(max(self.configured_s, min(asked_s or 0.0, self.politeness.delay_max)))
 
     def raise_delay(self) -> None:

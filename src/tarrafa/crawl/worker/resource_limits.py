@@ -129,8 +129,8 @@ class ResourceShare:
     def workers(self) -> int:
         return max(1, self.current.workers or self._workers)
 
-    def hosts_at_once(self, most: int, share: float) -> int:
-        """How many hosts to visit at once, of `most` that would be visited otherwise."""
+    def hosts_allowed(self, most: int, share: float) -> int:
+        """How many hosts may be visited at once, of `most` that would be visited otherwise."""
         if self.current.paused:
             return 0
         most = min(most, self._connections_max)

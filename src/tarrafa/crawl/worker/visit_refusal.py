@@ -28,7 +28,7 @@ def visit_refusal_status(
 ) -> int:
     """Why no request may be made: scope, robots.txt, traps; 0: one may. Takedowns and dismissals come before this."""
     limit = collection.scope.depth_max
-    if visit.depth and visit.role == UrlRole.PAGE:
+    if visit.depth and visit.role == UrlRole.PAGE:  # roots (depth 0), sitemaps and feeds are always in scope
         if not admission.may_fetch(visit.url) or (limit is not None and visit.depth > limit):
             return Status.OUT_OF_SCOPE
         if refusal := admission.url_refusal_status(visit.url):

@@ -185,7 +185,7 @@ class Worker:
             await asyncio.sleep(LEASE_EVERY_S)
 
     def _hosts_max(self, share: float) -> int:
-        return self._limits.hosts_at_once(self._collections.hosts_at_once(FIRST_HOSTS), share)
+        return self._limits.hosts_allowed(self._collections.hosts_wanted(FIRST_HOSTS), share)
 
     async def _watch_collection_states(self) -> None:
         while True:
