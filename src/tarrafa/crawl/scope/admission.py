@@ -5,7 +5,7 @@ than the page. A URL whose extension shows an unwanted type, or that looks like 
 frontier knows it and does not fetch it.
 
 A collection that names its languages also looks beyond its hosts: links of a kept page to other hosts are offered too,
-unless they are excluded. Such a page is followed only if it is kept, by its language first of all (`worker/outcome.py`).
+unless they are excluded. Such a page is followed only if it is kept: by its language, first of all (`worker/outcome`).
 """
 
 from collections.abc import Callable, Iterable, Iterator
