@@ -25,12 +25,13 @@ from tarrafa.parse.documents.document import (
 )
 from tarrafa.parse.link_extractor import LinkExtractor
 from tarrafa.parse.main_content import content_spans, lay_out
+from tarrafa.parse.moved_page import script_targets
 from tarrafa.parse.page_dates import META_DATES, DatedPage, MetaDate, page_dates
 from tarrafa.parse.structured.extraction import extract_from_tree
 from tarrafa.parse.text_layout import TEXT_LENGTH_MAX, normalize_lines
 from tarrafa.parse.url import UrlIdentity, base_url_of, canonical, host_name
 
-PARSER = "tarrafa-parse/4"  # stored in every record: raise it when the same bytes give a different page
+PARSER = "tarrafa-parse/5"  # stored in every record: raise it when the same bytes give a different page
 
 BODY_BYTES_MAX = 16 << 20  # bytes beyond it are not read
 TITLE_LENGTH_MAX = 512
@@ -158,6 +159,8 @@ def _parse_html(
     _remove_elements(document, _TEXTLESS_ELEMENTS)
     laid_out = lay_out(document, markup)
     text, cut_text = normalize_lines(laid_out.text)
+    for target in script_targets(document, markup, text):
+        links.add(target, "", "")
     prints = fingerprint.compute_fingerprints(f"{facts.title}\n{text}")
     spoken = language.detect(text or facts.title, facts.language)
     dates = page_dates(

@@ -27,10 +27,10 @@ from tarrafa.fetch.http_message import (
 from tarrafa.frontier.messages import DiscoveredUrl
 from tarrafa.i18n import Message, message
 from tarrafa.model import BUSY, GONE, REDIRECTS, Listing, Outcome, Page, Status, Visit, VisitRecord
+from tarrafa.parse.moved_page import sends_readers_on
 
 SERVER_CHARS_MAX = 100  # of the Server header
 FUTURE_S_MAX = 86_400.0  # a page may date itself so far after its visit: clocks differ, and days begin elsewhere
-REFRESH_S_MAX = 5.0  # a page that refreshes sooner is a redirect
 
 
 @dataclass(slots=True)
@@ -182,8 +182,8 @@ def _is_copy(page: Page, visit: Visit, status: int) -> bool:
 def _redirect_target(
     visit: Visit, response: FetchResponse, admission: Admission, status: int, page: Page | None
 ) -> str:
-    """Target of a redirect, or of a page that refreshes at once; empty: none."""
-    if page is not None and page.refresh and page.refresh_s < REFRESH_S_MAX and status == 200:
+    """Target of a redirect, or of a page that only sends its readers on; empty: none."""
+    if page is not None and status == 200 and sends_readers_on(page):
         return page.refresh
     return _location(visit, response, admission) if status in REDIRECTS else ""
 
