@@ -32,8 +32,8 @@ _SCRIPT_TYPES = frozenset({"", "text/javascript", "application/javascript", "mod
 _speaks_of_redirect = re.compile(
     r"redire[ckz]|redirig|weiterge?leitet|weiterleitung|umgeleitet|doorgestuurd|reindirizz|перенаправ|リダイレクト|重定向"
     r"|\bmoved\b|\bnew (?:address|location|url)\b|\bhas a new\b|click here|clique aqui|haga clic|haz clic|cliquez ici"
-    r"|hier klicken|klicken sie hier|clicca qui|novo endere[cç]o|nueva direcci[oó]n|mudou|mudamos|automatically|automaticamente"
-    r"|autom[aá]ticamente|automatiquement|automatisch|please wait|aguarde",
+    r"|hier klicken|klicken sie hier|clicca qui|novo endere[cç]o|nueva direcci[oó]n|mudou|mudamos|automatically"
+    r"|automaticamente|autom[aá]ticamente|automatiquement|automatisch|please wait|aguarde",
     re.IGNORECASE,
 ).search
 
@@ -42,7 +42,7 @@ _OWN_WINDOW = r"(?:(?:window|self|top|parent|document|this|globalThis)\s*\.\s*)*
 _assigned = re.compile(
     r"(?<![\w$.])" + _OWN_WINDOW + r"location\s*(?:\.\s*href\s*)?"
     r"(?:=(?!=)\s*|\.\s*(?:replace|assign)\s*\(\s*)"
-    r"""(?:"((?:[^"\\\n]|\\.){1,2000})"|'((?:[^'\\\n]|\\.){1,2000})'|`([^`$\\]{1,2000})`)\s*(\+?[^;,)\n]{0,80})""",
+    r"""(?:"((?:[^"\\\n]|\\.){1,2000})"|'((?:[^'\\\n]|\\.){1,2000})'|`([^`$\\]{1,2000})`)(?=\s*(\+?[^;,)\n]{0,80}))""",
 ).finditer
 _own_query = re.compile(
     r"(?:\+\s*" + _OWN_WINDOW + r"location\s*\.\s*(?:search|hash)\s*)+(?:\+\s*(?:\"\"|'')\s*)?"
