@@ -33,7 +33,8 @@ MOVED = {
     "mkdocs-redirects": refreshing("Redirecting...", head="<title>Redirecting...</title>"),
     "sphinx-reredirects": '<html><head><meta http-equiv="refresh" content="0; url=new.html"></head></html>',
     "docusaurus": '<!DOCTYPE html><html><head><meta charset="UTF-8"><meta http-equiv="refresh" content="0; '
-    'url=/docs/a"><link rel="canonical" href="/docs/a"></head><script>window.location.href = "/docs/a" + window.location.search + '
+    'url=/docs/a"><link rel="canonical" href="/docs/a"></head><script>window.location.href = '
+    '"/docs/a" + window.location.search + '
     "window.location.hash;</script></html>",
     "rustdoc": refreshing('<p>Redirecting to <a href="../a/struct.B.html">../a/struct.B.html</a>...</p>'),
     "wordpress": refreshing("", "1;url=https://www.h.test/blog/"),

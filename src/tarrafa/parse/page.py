@@ -14,8 +14,8 @@ from itertools import islice
 from turbohtml import Document, Element, Namespace
 from turbohtml import parse as parse_html
 
-from tarrafa.model import Page
-from tarrafa.parse import charset, fingerprint, language, robots_meta
+from tarrafa.model import Page, UsageStatement
+from tarrafa.parse import charset, fingerprint, language, robots_meta, usage_preferences
 from tarrafa.parse.documents.document import (
     DOCUMENT_KINDS,
     OFFICE_TYPES,
@@ -131,6 +131,7 @@ class _PageElements:
     refresh_s: float = 0.0
     feeds: list[str] = field(default_factory=list)
     dates: list[MetaDate] = field(default_factory=list)
+    usage: list[UsageStatement] = field(default_factory=list)
 
 
 def _parse_html(
@@ -192,6 +193,7 @@ def _parse_html(
         feeds=tuple(islice(dict.fromkeys(filter(None, map(links.resolve, facts.feeds))), FEEDS_MAX)),
         published=dates.published,
         modified=dates.modified,
+        usage=usage_preferences.combine(facts.usage) if facts.usage else (),
         parser=PARSER,
     )
 
@@ -273,6 +275,12 @@ def _read_meta(element: Element, facts: _PageElements, agent: str) -> None:
     if name is not None:
         if robots := robots_meta.from_meta(name, element.attr("content") or "", agent):
             facts.robots.append(robots)
+            if len(facts.usage) < usage_preferences.STATEMENTS_MAX:
+                facts.usage += usage_preferences.from_directives("page", robots)
+        elif key.startswith("tdm-") and (
+            said := usage_preferences.from_tdm("page", key, element.attr("content") or "")
+        ):
+            facts.usage.append(said)
         return
     pragma = (element.attr("http-equiv") or "").lower()
     if pragma == "refresh":
@@ -295,6 +303,8 @@ def _read_link(element: Element, facts: _PageElements) -> None:
         facts.canonical = facts.canonical or href
         return
     type_ = element.attr("type") or ""
+    if "license" in tokens and type_.strip().lower() == usage_preferences.RSL_TYPE:
+        facts.usage.append(usage_preferences.from_licence("page", href))
     hreflang = ""
     if "alternate" in tokens and "stylesheet" not in tokens:
         if type_ and type_.partition(";")[0].strip().lower() in FEED_TYPES:
