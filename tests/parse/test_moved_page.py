@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from tarrafa.model import Page
 from tarrafa.parse import moved_page
 from tarrafa.parse.moved_page import sends_readers_on
 from tarrafa.parse.page import parse
@@ -13,7 +14,7 @@ STORY = "O pescador da vila lança a rede ao mar de manhã cedo e volta com os p
 MENU = "".join(f'<li><a href="/m{number}">Uma entrada do menu {number}</a>' for number in range(40))
 
 
-def page(markup: str, url: str = URL):
+def page(markup: str, url: str = URL) -> Page:
     return parse(markup.encode(), url, "text/html; charset=utf-8")
 
 
