@@ -207,12 +207,39 @@ class UrlState(IntEnum):
     ASIDE = 7  # was pending when an earlier run ended, and waits for this run to discover it
 
 
+UNKEPT_STATES = frozenset({UrlState.DROPPED, UrlState.FAILED, UrlState.EXCLUDED})  # settled, and not kept
+
+
 class UrlRole(IntEnum):
     """The purpose of a URL."""
 
     PAGE = 0
     SITEMAP = 1  # lists pages and when they changed
     FEED = 2  # lists the newest pages
+
+
+REFRESH_CAUSE, LISTING_CAUSE, OLD_CAUSE = "refresh", "listing", "old"
+UNKEPT_CAUSES = {
+    REFRESH_CAUSE: message("only sends its readers on (meta refresh)"),
+    LISTING_CAUSE: message("a sitemap or feed"),
+    OLD_CAUSE: message("settled by an older version, which did not count why"),
+}
+
+
+def unkept_cause(status: int | None, role: int) -> str:
+    """Why a URL that is settled is not kept, as a key: its status, or what a response with status 200 is instead of a
+    page."""
+    if status != 200:
+        return str(status or 0)
+    return REFRESH_CAUSE if role == UrlRole.PAGE else LISTING_CAUSE
+
+
+def unkept_cause_name(cause: str) -> Message | str:
+    """The name of a cause for people."""
+    if cause in UNKEPT_CAUSES:
+        return UNKEPT_CAUSES[cause]
+    status = int(cause)
+    return status_name(status) if status < 0 else joined([part for part in (cause, status_name(status)) if part], " ")
 
 
 class Link(msgspec.Struct, frozen=True, array_like=True):
@@ -255,6 +282,19 @@ class PageDate(msgspec.Struct, frozen=True, array_like=True):
     has_time: bool = False
 
 
+UsageSource = Literal["robots.txt", "header", "page"]
+
+
+class UsageStatement(msgspec.Struct, frozen=True, array_like=True):
+    """What a publisher says about the use of a page, as written; `reserved` and `granted` name uses (see
+    `parse/usage_preferences`). A licence or policy names neither."""
+
+    source: UsageSource
+    text: str
+    reserved: tuple[str, ...] = ()
+    granted: tuple[str, ...] = ()
+
+
 class Page(msgspec.Struct, frozen=True, omit_defaults=True):
     """The parsed content of a response."""
 
@@ -288,6 +328,7 @@ class Page(msgspec.Struct, frozen=True, omit_defaults=True):
     link_list_spans: tuple[tuple[int, int], ...] = ()  # lines of `text` that are mostly links
     headline: str = ""  # the title without the name of the site; empty: the same as `title`
     description: str = ""  # what the page says of itself in `meta`
+    usage: tuple[UsageStatement, ...] = ()  # what its publisher says about its use, from all sources
 
     @property
     def content(self) -> str:

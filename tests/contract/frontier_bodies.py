@@ -21,7 +21,7 @@ from tarrafa.frontier.postgres.postgres_frontier import PostgresFrontier
 from tarrafa.frontier.rpc import frontier_client, frontier_server
 from tarrafa.frontier.store.leases import LeaseClock
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
-from tarrafa.model import Outcome, Visit
+from tarrafa.model import OLD_CAUSE, Outcome, Visit
 from tarrafa.parse.url import host_id, host_key, url_id
 from tarrafa.runtime.process_identity import ProcessId
 from tarrafa.runtime.token import Token
@@ -169,3 +169,6 @@ def check_sums(one: CollectionStatus) -> None:
     settled = one.fetched + one.dropped + one.failed + one.excluded + one.too_deep
     assert one.known == waiting + settled - one.again, one
     assert one.visits == sum(one.statuses.values()) - sum(one.refused.values()), one
+    assert sum(one.unkept.values()) == one.dropped + one.failed + one.excluded, one
+    assert OLD_CAUSE not in one.unkept, one
+    assert all(count > 0 for count in one.unkept.values()), one

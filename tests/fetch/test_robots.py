@@ -264,3 +264,74 @@ def test_whether_anything_at_all_is_forbidden_to_us(text, forbids):
 )  # fmt: skip
 def test_rfc9309_a_file_that_cannot_be_read_forbids_everything_for_now(status, forbidden):
     assert robots.forbids_everything_for_now(status) == forbidden
+
+
+# -- usage preferences -------------------------------------------------------------------------------------------------
+
+
+def said(text: str, path: str, agent: str = "tarrafa") -> list[str]:
+    return [one.text for one in parse(text.encode()).usage(agent, f"http://h.test{path}")]
+
+
+# The example of draft-ietf-aipref-attach.
+AIPREF = """User-Agent: *
+Allow: /
+Disallow: /never/
+Content-Usage: train-ai=n
+Content-Usage: /ai-ok/ train-ai=y
+
+User-Agent: ExampleBot
+Allow: /
+Content-Usage: train-ai=y
+"""
+
+
+@pytest.mark.parametrize(
+    ("agent", "path", "expected"),
+    [
+        ("tarrafa", "/test", ["Content-Usage: train-ai=n"]),
+        ("tarrafa", "/ai-ok/test", ["Content-Usage: /ai-ok/ train-ai=y"]),
+        ("ExampleBot", "/test", ["Content-Usage: train-ai=y"]),
+    ],
+)
+def test_aipref_attach_the_rule_with_the_longest_path_of_our_group_counts(agent, path, expected):
+    assert said(AIPREF, path, agent) == expected
+
+
+def test_aipref_attach_rules_with_the_same_path_all_count():
+    text = "User-agent: *\nContent-Usage: /a train-ai=y\nContent-Usage:/a\ttrain-ai=n, search=y # both\n"
+    assert said(text, "/ab") == ["Content-Usage: /a train-ai=y", "Content-Usage: /a train-ai=n, search=y"]
+    assert said(text, "/b") == []
+
+
+def test_aipref_attach_paths_have_the_wildcards_of_other_rules():
+    text = "User-agent: *\nContent-Usage: /*.pdf$ train-ai=n\nContent-Usage: /caf%C3%A9 search=n"
+    assert said(text, "/a/b.pdf") == ["Content-Usage: /*.pdf$ train-ai=n"]
+    assert said(text, "/a/b.pdf?x") == []
+    assert said(text, "/café/1") == ["Content-Usage: /caf%C3%A9 search=n"]
+
+
+def test_contentsignals_org_a_signal_belongs_to_its_group_and_other_rules_stay_as_they_are():
+    text = "User-agent: *\nContent-Signal: search=yes, ai-train=no\nAllow: /\n\nUser-agent: bad\nDisallow: /\n"
+    assert said(text, "/") == ["Content-Signal: search=yes, ai-train=no"]
+    assert said(text, "/", "bad") == []
+    assert not parse(text.encode()).allows("bad", "http://h.test/")
+    stacked = "User-agent: a\nUser-agent: b\nContent-Signal: ai-train=no\nUser-agent: c\nDisallow: /x\n"
+    assert [said(stacked, "/", agent) for agent in "abc"] == [["Content-Signal: ai-train=no"]] * 2 + [[]]
+
+
+def test_lenient_a_statement_before_the_first_group_is_for_all_robots():
+    text = "Content-Signal: ai-train=no\n\nUser-agent: tarrafa\nAllow: /\n"
+    assert said(text, "/") == said(text, "/", "other") == ["Content-Signal: ai-train=no"]
+
+
+def test_rsl_a_licence_is_for_all_robots_wherever_it_stands():
+    text = "User-agent: other\nLicense: https://h.test/license.xml\nDisallow: /\n"
+    assert said(text, "/") == ["License: https://h.test/license.xml"]
+    assert said("License: a\n" * 9, "/") == ["License: a"]
+
+
+def test_a_file_without_preferences_has_none_and_a_hostile_one_few():
+    assert said("User-agent: *\nDisallow: /x\n", "/") == []
+    many = "User-agent: *\n" + "".join(f"Content-Usage: /{'*' * 50}{number} train-ai=n\n" for number in range(9_000))
+    assert len(said(many, "/" + "1" * 2_000)) <= robots.USAGE_LINES_MAX

@@ -13,6 +13,7 @@ from tarrafa.crawl.explain.explain import Explanation, HostExplanation, RobotsVe
 from tarrafa.crawl.explain.explain import explain as explain_url
 from tarrafa.crawl.explain.freshness import ChangeEstimate
 from tarrafa.frontier.address import from_command_line
+from tarrafa.model import UsageStatement
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.terminal import counted
 
@@ -94,6 +95,8 @@ def _print_url(url: UrlExplanation, trouble: str) -> None:
             "site",
             f"{site.name}: {site.stage}, {counted(site.mentions, 'mention')}, {counted(site.walked, 'page')} walked",
         )
+    for said in url.usage:
+        print_field("use", usage_text(said))
     for copy in url.copies:
         print_field("same text as", copy)
     if url.believed is not None:
@@ -101,6 +104,14 @@ def _print_url(url: UrlExplanation, trouble: str) -> None:
     print_field("next visit", url.next_visit)
     if url.history:
         _history(url)
+
+
+def usage_text(said: UsageStatement) -> str:
+    """`reserves ai-train (robots.txt: Content-Signal: ai-train=no)`."""
+    parts = [
+        f"{verb} {', '.join(uses)}" for verb, uses in (("reserves", said.reserved), ("grants", said.granted)) if uses
+    ]
+    return f"{'; '.join(parts) or 'terms'} ({said.source}: {said.text})"
 
 
 def _change_estimate(page: ChangeEstimate) -> None:

@@ -38,6 +38,7 @@ from tarrafa.graph import follower as graph
 from tarrafa.graph.store import graph_exists
 from tarrafa.index import shards
 from tarrafa.index.parallel_rebuild import rebuild_in_parallel
+from tarrafa.parse.usage_preferences import Use
 from tarrafa.runtime.data_dir import DataDirectory, replace_atomically
 from tarrafa.runtime.public_suffix_list import bundled_suffix_list
 from tarrafa.runtime.terminal import counted, print_line, print_note
@@ -110,6 +111,10 @@ def export(
             help="frontier: tarrafa can be imported again; jsonl has one JSON object per URL, for other tools.",
         ),
     ] = None,
+    use: Annotated[
+        Literal["any", "search", "ai-input", "ai-train"],
+        typer.Option("--for", help="statements: what they are for; pages that reserve this use are left out."),
+    ] = "any",
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     where: FrontierAddress = None,
     token_file: TokenFile = None,
@@ -127,8 +132,10 @@ def export(
     if what == "statements":
         if form is not None:
             raise ConfigError("--format is for the frontier only; statements are N-Quads")
-        sentence = export_statements(directory, file, collection, force=force)
+        sentence = export_statements(directory, file, collection, None if use == "any" else use, force=force)
     else:
+        if use != "any":
+            raise ConfigError("--for is for statements only: a frontier holds no content of pages")
         address, form = from_command_line(where, token_file), form or "tarrafa"
         sentence = asyncio.run(export_frontier(directory, file, collection, form, force=force, address=address))
     print_note(sentence)
@@ -234,7 +241,9 @@ def _summary_text(file: Path, found: CheckpointSummary) -> str:
     return f"{file}: {known}, {counted(found.visits, 'visit')} remembered{fresh}"
 
 
-def export_statements(data: DataDirectory, file: Path, collection: str | None, *, force: bool) -> str:
+def export_statements(
+    data: DataDirectory, file: Path, collection: str | None, use: Use | None = None, *, force: bool
+) -> str:
     """Export the statements of the triple store as N-Quads; the message to print."""
     data.check_version()
     if file != STDOUT:
@@ -242,11 +251,12 @@ def export_statements(data: DataDirectory, file: Path, collection: str | None, *
         if file.exists() and not force:
             raise ConfigError(f"{file}: exists already; nothing was changed (--force replaces it)")
     state = triples_status(data)
-    with StatementExport(data, collection) as statements, ExitStack() as stack:
+    with StatementExport(data, collection, use) as statements, ExitStack() as stack:
         progress = stack.enter_context(ProgressBar("exporting", state.pages if state is not None else 0))
         output = EscapedOutput() if file == STDOUT else stack.enter_context(replace_atomically(file))
         found = write_nquads(statements, stack.enter_context(compressed(output, file.name)), progress)
-    return f"{file}: {counted(found.statements, 'statement')} of {counted(found.pages, 'page')}"
+    left_out = f"; {counted(found.reserved, 'page')} left out: the publisher reserves {use}" if found.reserved else ""
+    return f"{file}: {counted(found.statements, 'statement')} of {counted(found.pages, 'page')}{left_out}"
 
 
 async def import_frontier(data: DataDirectory, file: Path, address: Address | None = None) -> str:

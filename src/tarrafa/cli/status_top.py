@@ -92,6 +92,7 @@ def _print_overview(shown: FrontierOverview, pages: list[KeptPages]) -> None:
         figures = [f"{one.fetched:,}", f"{one.pages_per_s:,.1f}", f"{one.known:,}", f"{one.queue:,}"]
         table.add_row(one.name, shown_state(one), *figures, f"{one.failed:,}", f"{one.hosts:,}")
     print_table(table)
+    _print_unkept(shown.collections)
     _print_kept_pages(pages)
     for one in shown.collections:
         if one.sites_chosen or one.table:
@@ -113,6 +114,13 @@ def _print_overview(shown: FrontierOverview, pages: list[KeptPages]) -> None:
         for node in shown.nodes:
             if node.note:
                 console.print(f"{node.name}: {escape(str(node.note))}")
+
+
+def _print_unkept(collections: list[CollectionStatus]) -> None:
+    for one in collections:
+        if one.unkept:
+            urls = counted(sum(one.unkept.values()), "URL")
+            console.print(f"{one.name}: {urls} visited or refused, and not kept: {escape(str(one.why_not_kept()))}")
 
 
 def _print_kept_pages(pages: list[KeptPages]) -> None:

@@ -6,7 +6,7 @@ Promises: a program that is killed gets its last page again, and loses none.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from tarrafa.errors import Locked
 from tarrafa.frontier.address import connect, local_address
 from tarrafa.frontier.api import Frontier
 from tarrafa.model import Page
+from tarrafa.parse.usage_preferences import Use, reserved_uses
 from tarrafa.runtime.data_dir import DataDirectory, write_atomically
 from tarrafa.takedown import CurrentTakedowns
 
@@ -27,10 +28,17 @@ POLL_S = 0.2
 
 
 async def pages(
-    collection: Collection | Path | str, data: Path | str = "tarrafa-data", *, workers: int = 2
+    collection: Collection | Path | str,
+    data: Path | str = "tarrafa-data",
+    *,
+    workers: int = 2,
+    use: Use | None = None,
+    on_reserved: Callable[[Page], None] = lambda page: None,
 ) -> AsyncGenerator[Page, None]:
     """Yield every page of the collection that this reader has not received yet, until the crawl is over.
 
+    `use`: what the pages are for. A page whose publisher reserves this use goes to `on_reserved` instead, which may
+    count it.
     Leaving the loop, or closing the iterator, stops the crawl cleanly if this call started it.
     """
     described = collection if isinstance(collection, Collection) else load_collection(Path(collection))
@@ -46,8 +54,12 @@ async def pages(
         while True:
             over = running.done()
             for entry in reader.entries():
-                if entry.record.page is not None and entry.record.outcome.kept and reader.belongs_to_collection(entry):
-                    yield entry.record.page
+                page = entry.record.page
+                if page is not None and entry.record.outcome.kept and reader.belongs_to_collection(entry):
+                    if use is not None and use in reserved_uses(page):
+                        on_reserved(page)
+                    else:
+                        yield page
                 reader.advance(entry)
             if over and reader.is_done():
                 running.result()

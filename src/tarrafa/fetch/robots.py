@@ -9,30 +9,34 @@ Knows nothing of HTTP but what the status of a robots.txt means (RFC 9309 §2.3.
 import math
 import re
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import NamedTuple
 
-from tarrafa.model import Status
+from tarrafa.model import Status, UsageStatement
+from tarrafa.parse.usage_preferences import from_licence, from_signal
 
 ROBOTS_BYTES_MAX = 500 * 1024  # RFC 9309 §2.5: at least 500 kibibytes must be read; the rest is ignored
 LINE_BYTES_MAX = 2083 * 8 - 1  # as in Google's parser: eight times the longest URL of an old browser
 SITEMAPS_MAX = 1_000
 HINTS_MAX, HINT_LENGTH_MAX = 50, 200
+LICENCES_MAX = 4
+USAGE_LINES_MAX = 200  # statements about the use of pages, in one file
 AGENTS_CACHED_MAX = 16
 
 ANY_AGENT = "*"
 
 _AGENT, _ALLOW, _DISALLOW, _DELAY, _SITEMAP = "user-agent", "allow", "disallow", "crawl-delay", "sitemap"
 _RATE, _TIME, _HOST, _CLEAN = "request-rate", "visit-time", "host", "clean-param"  # in no standard, but in use
+_SIGNAL, _USAGE, _LICENCE = "content-signal", "content-usage", "license"  # see `parse/usage_preferences`
 _KEYS = {
     **dict.fromkeys(("user-agent", "useragent", "user agent"), _AGENT),
     "allow": _ALLOW,
     **dict.fromkeys(("disallow", "dissallow", "dissalow", "disalow", "diasllow", "disallaw"), _DISALLOW),
     **dict.fromkeys(("crawl-delay", "crawldelay", "crawl delay"), _DELAY),
     **dict.fromkeys(("sitemap", "site-map"), _SITEMAP),
-    **{key: key for key in (_RATE, _TIME, _HOST, _CLEAN)},
+    **{key: key for key in (_RATE, _TIME, _HOST, _CLEAN, _SIGNAL, _USAGE, _LICENCE)},
 }
 
 # Paths and patterns are compared after `_normal`; texts that these patterns match are normal already.
@@ -42,6 +46,7 @@ _to_escape = re.compile(rb"%[0-9A-Fa-f]{2}|[^A-Za-z0-9._~!&(),;=:@/?+|\[\]-]")
 _product = re.compile(r"[A-Za-z0-9_-]+(?=/|$| \()").match
 _product_in_file = re.compile(r"[A-Za-z0-9_-]+").match
 _rate = re.compile(r"(\d{1,6})\s*/\s*(\d{1,6})\s*([smh]?)", re.IGNORECASE).match
+_SHOWN_LABELS = {_SIGNAL: "Content-Signal", _USAGE: "Content-Usage"}
 _UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3600}
 _number = re.compile(r"\d+(?:\.\d*)?|\.\d+").match
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
@@ -61,6 +66,18 @@ class RobotsRule(NamedTuple):
         return len(self.pattern), self.allow
 
 
+class _UsageRule(NamedTuple):
+    """What the publisher says about the use of the pages whose paths match."""
+
+    label: str
+    pattern: "_Wildcard"
+    statement: UsageStatement
+
+    @property
+    def length(self) -> int:
+        return len(self.pattern.rule.pattern)
+
+
 @dataclass(slots=True)
 class _DelayGroup:
     """The delays and other requests of one group."""
@@ -68,6 +85,7 @@ class _DelayGroup:
     delays: list[float] = field(default_factory=list)
     rates: list[float] = field(default_factory=list)  # as delays
     hints: list[str] = field(default_factory=list)
+    usage: list[_UsageRule] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -81,11 +99,19 @@ class _AgentGroups:
 class RobotsRules:
     """The rules of one host. `sitemaps` are the URLs announced, as written."""
 
-    __slots__ = ("_groups", "_hints", "_matchers", "sitemaps")
+    __slots__ = ("_groups", "_hints", "_licences", "_matchers", "_usage", "sitemaps")
 
-    def __init__(self, groups: dict[str, _AgentGroups], sitemaps: tuple[str, ...], hints: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        groups: dict[str, _AgentGroups],
+        sitemaps: tuple[str, ...],
+        hints: tuple[str, ...] = (),
+        usage: Sequence[_UsageRule] = (),
+        licences: Sequence[UsageStatement] = (),
+    ) -> None:
         self._groups = groups
         self._hints = hints
+        self._usage, self._licences = usage, licences  # for all robots
         self._matchers: dict[str, _Matcher] = {}
         self.sitemaps = sitemaps
 
@@ -112,6 +138,20 @@ class RobotsRules:
         """Other requests to the robot, as written: rates, times of the day, the main host, idle parameters."""
         own = (hint for group in self._groups_for(user_agent).delay_groups for hint in group.hints)
         return tuple(islice(dict.fromkeys(chain(own, self._hints)), HINTS_MAX))
+
+    def usage(self, user_agent: str, url: str) -> list[UsageStatement]:
+        """What the publisher says about the use of the URL. Of the Content-Usage rules those with the longest path
+        that matches count, all of them (draft-ietf-aipref-attach, "Content-Usage Rule Semantics"); so do the
+        Content-Signal rules. Licences are for everybody."""
+        groups = self._groups_for(user_agent).delay_groups
+        rules = [*self._usage, *(rule for group in groups for rule in group.usage)]
+        if not rules:
+            return list(self._licences)
+        target = _target(url)
+        matching = [rule for rule in rules if rule.pattern.matches(target)]
+        longest = {label: max((rule.length for rule in matching if rule.label == label), default=0)
+                   for label in (_SIGNAL, _USAGE)}  # fmt: skip
+        return [*(rule.statement for rule in matching if rule.length == longest[rule.label]), *self._licences]
 
     def disallows_anything(self, user_agent: str) -> bool:
         """Whether any line forbids the robot a part of the host."""
@@ -154,9 +194,12 @@ def parse(text: bytes) -> RobotsRules:
     groups: dict[str, _AgentGroups] = {}
     sitemaps: list[str] = []
     hints: list[str] = []
+    usage: list[_UsageRule] = []  # before the first group
+    licences: dict[UsageStatement, None] = {}
     rules: list[RobotsRule] = []
     delay_group = _DelayGroup()
     has_rules = has_delays = False
+    usage_lines = 0
     for number, raw in enumerate(text.splitlines(), start=1):
         key, value = _key_and_value(raw[:LINE_BYTES_MAX])
         if key == _AGENT:
@@ -178,9 +221,16 @@ def parse(text: bytes) -> RobotsRules:
             _hint(delay_group.hints, key, value)
         elif key in (_HOST, _CLEAN):
             _hint(hints, key, value)
+        elif key in (_SIGNAL, _USAGE, _LICENCE) and usage_lines < USAGE_LINES_MAX:
+            usage_lines += 1
+            if key == _LICENCE:
+                licences[from_licence("robots.txt", _readable(value))] = None
+            else:
+                has_delays = bool(groups)
+                (delay_group.usage if groups else usage).extend(_usage_rules(key, value, number))
         elif key == _SITEMAP and value and len(sitemaps) < SITEMAPS_MAX:
             sitemaps.append(_readable(value))
-    return RobotsRules(groups, tuple(sitemaps), tuple(hints))
+    return RobotsRules(groups, tuple(sitemaps), tuple(hints), usage, tuple(licences)[:LICENCES_MAX])
 
 
 def _key_and_value(line: bytes) -> tuple[str, bytes]:
@@ -229,6 +279,19 @@ def _rules(allow: bool, value: bytes, line: int, text: str) -> Iterable[RobotsRu
     folder, slash, name = pattern.rpartition("/")
     if allow and slash and name.startswith("index.htm"):  # Google: the index of a folder is the folder
         yield RobotsRule(allow, f"{folder}/$", line, text)
+
+
+def _usage_rules(label: str, value: bytes, line: int) -> Iterable[_UsageRule]:
+    """The rule of a line; a path before the statement begins with a slash and ends at a blank."""
+    path, statement = b"", value
+    if value.startswith(b"/"):
+        path, _, statement = value.replace(b"\t", b" ").partition(b" ")
+    shown = _SHOWN_LABELS[label]
+    found = from_signal("robots.txt", shown, _readable(statement), _readable(path))
+    if found is not None:
+        text = f"{shown}: {_readable(value)}"
+        pattern = next(iter(_rules(False, path, line, text)), None) or RobotsRule(False, "", line, text)
+        yield _UsageRule(label, _Wildcard(pattern), found)
 
 
 def _seconds(value: str) -> list[float]:

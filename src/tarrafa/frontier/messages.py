@@ -10,8 +10,8 @@ import msgspec
 from tarrafa.frontier.export_import.export_records import (
     FrontierCursor,
 )
-from tarrafa.i18n import Message
-from tarrafa.model import HostId, Outcome, UrlId, UrlRole, Visit
+from tarrafa.i18n import Message, joined, message
+from tarrafa.model import HostId, Outcome, UrlId, UrlRole, Visit, unkept_cause_name
 from tarrafa.revisit.policy import PageHistory
 from tarrafa.takedown import TakedownEntry
 
@@ -197,6 +197,8 @@ class CollectionStatus(msgspec.Struct, frozen=True):
     statuses: dict[str, int] = {}  # of visits, and of URLs refused without one
     refused: dict[str, int] = {}  # of `statuses`: without a visit. The sum of the others is `visits`
     types: dict[str, int] = {}
+    # Settled URLs that are not kept, by cause (`unkept_cause`): the sum is dropped + failed + excluded.
+    unkept: dict[str, int] = {}
     keeps_fresh: bool = False
     revisits: int = 0  # visits to pages that were kept before
     changes: int = 0  # of those, with another text
@@ -225,6 +227,18 @@ class CollectionStatus(msgspec.Struct, frozen=True):
     def queue(self) -> int:
         """URLs that wait for their visit, or are being visited."""
         return self.pending + self.handed_out
+
+    def unkept_by_cause(self) -> list[tuple[str, int]]:
+        """Causes for which settled URLs are not kept, the most frequent first; `unkept_cause_name` names them."""
+        return sorted(self.unkept.items(), key=lambda cause: (-cause[1], cause[0]))
+
+    def why_not_kept(self) -> Message | str:
+        """The causes with their counts, for people; empty: all settled URLs are kept."""
+        return joined(
+            [message("{cause}: {count:,}", cause=unkept_cause_name(cause), count=count)
+             for cause, count in self.unkept_by_cause()],
+            ", ",
+        )  # fmt: skip
 
 
 class RegisteredWorker(msgspec.Struct, frozen=True):

@@ -14,8 +14,8 @@ from itertools import islice
 from turbohtml import Document, Element, Namespace
 from turbohtml import parse as parse_html
 
-from tarrafa.model import Page
-from tarrafa.parse import charset, fingerprint, language, robots_meta
+from tarrafa.model import Page, UsageStatement
+from tarrafa.parse import charset, fingerprint, language, robots_meta, usage_preferences
 from tarrafa.parse.documents.document import (
     DOCUMENT_KINDS,
     OFFICE_TYPES,
@@ -25,12 +25,13 @@ from tarrafa.parse.documents.document import (
 )
 from tarrafa.parse.link_extractor import LinkExtractor
 from tarrafa.parse.main_content import content_spans, lay_out
+from tarrafa.parse.moved_page import script_targets
 from tarrafa.parse.page_dates import META_DATES, DatedPage, MetaDate, page_dates
 from tarrafa.parse.structured.extraction import extract_from_tree
 from tarrafa.parse.text_layout import TEXT_LENGTH_MAX, normalize_lines
 from tarrafa.parse.url import UrlIdentity, base_url_of, canonical, host_name
 
-PARSER = "tarrafa-parse/4"  # stored in every record: raise it when the same bytes give a different page
+PARSER = "tarrafa-parse/5"  # stored in every record: raise it when the same bytes give a different page
 
 BODY_BYTES_MAX = 16 << 20  # bytes beyond it are not read
 TITLE_LENGTH_MAX = 512
@@ -130,6 +131,7 @@ class _PageElements:
     refresh_s: float = 0.0
     feeds: list[str] = field(default_factory=list)
     dates: list[MetaDate] = field(default_factory=list)
+    usage: list[UsageStatement] = field(default_factory=list)
 
 
 def _parse_html(
@@ -158,6 +160,8 @@ def _parse_html(
     _remove_elements(document, _TEXTLESS_ELEMENTS)
     laid_out = lay_out(document, markup)
     text, cut_text = normalize_lines(laid_out.text)
+    for target in script_targets(document, markup, text):
+        links.add(target, "", "")
     prints = fingerprint.compute_fingerprints(f"{facts.title}\n{text}")
     spoken = language.detect(text or facts.title, facts.language)
     dates = page_dates(
@@ -189,6 +193,7 @@ def _parse_html(
         feeds=tuple(islice(dict.fromkeys(filter(None, map(links.resolve, facts.feeds))), FEEDS_MAX)),
         published=dates.published,
         modified=dates.modified,
+        usage=usage_preferences.combine(facts.usage) if facts.usage else (),
         parser=PARSER,
     )
 
@@ -270,6 +275,12 @@ def _read_meta(element: Element, facts: _PageElements, agent: str) -> None:
     if name is not None:
         if robots := robots_meta.from_meta(name, element.attr("content") or "", agent):
             facts.robots.append(robots)
+            if len(facts.usage) < usage_preferences.STATEMENTS_MAX:
+                facts.usage += usage_preferences.from_directives("page", robots)
+        elif key.startswith("tdm-") and (
+            said := usage_preferences.from_tdm("page", key, element.attr("content") or "")
+        ):
+            facts.usage.append(said)
         return
     pragma = (element.attr("http-equiv") or "").lower()
     if pragma == "refresh":
@@ -292,6 +303,8 @@ def _read_link(element: Element, facts: _PageElements) -> None:
         facts.canonical = facts.canonical or href
         return
     type_ = element.attr("type") or ""
+    if "license" in tokens and type_.strip().lower() == usage_preferences.RSL_TYPE:
+        facts.usage.append(usage_preferences.from_licence("page", href))
     hreflang = ""
     if "alternate" in tokens and "stylesheet" not in tokens:
         if type_ and type_.partition(";")[0].strip().lower() in FEED_TYPES:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from tarrafa.i18n import Translator, message
-from tarrafa.model import collection_state, status_name
+from tarrafa.model import collection_state, status_name, unkept_cause_name
 from tarrafa.report.schema import (
     CollectionReport,
     Distribution,
@@ -264,8 +264,17 @@ def _links(report: CollectionReport, _: Translator) -> ReportSection:
         "links",
         _("Links: discovered, accessed, indexed"),
         [_("From the discovery of a URL to its entry in the search index.")],
-        [_pairs(_("Links: discovered, accessed, indexed"), rows, _)],
+        [_pairs(_("Links: discovered, accessed, indexed"), rows, _), *_not_kept(report, _)],
     )
+
+
+def _not_kept(report: CollectionReport, _: Translator) -> list[ReportTable]:
+    """Why URLs that were answered, refused, given up or excluded are not kept: the sum of these figures."""
+    rows = [
+        (_.render(unkept_cause_name(one.name)), _.number(one.count), _.percent(one.share, 2)) for one in report.not_kept
+    ]
+    columns = (_("Cause"), _("URLs"), _("Share"))
+    return [ReportTable(_("Why URLs are not kept"), columns, rows, text_columns=(0,))] if rows else []
 
 
 def _responses(report: CollectionReport, _: Translator) -> ReportSection:
@@ -406,7 +415,21 @@ def _robots(report: CollectionReport, _: Translator) -> ReportSection:
         rows.append(
             (_("Requested delay: mean; longest"), f"{_.span(robots.delay_s_mean)}; {_.span(robots.delay_s_most)}")
         )
-    return ReportSection("robots", _("Use of robots.txt"), [], [_pairs(_("Use of robots.txt"), rows, _)])
+    tables = [_pairs(_("Use of robots.txt"), rows, _), *_reserved_uses(report, _)]
+    return ReportSection("robots", _("Use of robots.txt"), [], tables)
+
+
+def _reserved_uses(report: CollectionReport, _: Translator) -> list[ReportTable]:
+    """What the publishers of the documents reserve, in robots.txt, header or page."""
+    names = {
+        "search": _("reserve search"), "ai-input": _("reserve input of AI models (ai-input)"),
+        "ai-train": _("reserve training of AI models (ai-train)"), "licence": _("name a licence or policy"),
+    }  # fmt: skip
+    rows = [
+        (names.get(one.name, one.name), _.number(one.count), _.percent(one.share, 2)) for one in report.reserved_uses
+    ]
+    columns = (_("Usage preferences"), _("Documents"), _("Share"))
+    return [ReportTable(_("Usage preferences"), columns, rows, text_columns=(0,))] if rows else []
 
 
 def _dead(report: CollectionReport, _: Translator) -> ReportSection:

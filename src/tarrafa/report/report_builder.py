@@ -45,6 +45,7 @@ from tarrafa.report.schema import (
     DeadLinks,
     MachineStorage,
     MachineUsage,
+    NamedCount,
     ResponseStatusCount,
     UrlCounts,
 )
@@ -116,10 +117,11 @@ def _count(request: PartRequest, facts: ReportFrontierFacts, parts: dict[str, Re
         state=shown_state(status) if status is not None else "",
         reason=str(status.reason) if status is not None else "", order=settings.strategy.order, work=tables.work(),
         links=_links(facts, tables, None if several_graphs else graph, whole.index, request), responses=responses,
-        unvisited=[] if request.is_limited else _unvisited(facts), types=types,
+        unvisited=[] if request.is_limited else _unvisited(facts),
+        not_kept=[] if request.is_limited else _not_kept(facts), types=types,
         types_distinct=types_distinct, servers=tables.servers(), sizes=tables.sizes(), depths=tables.depths(),
         languages=tables.languages(), domains=tables.domains(settings), charsets=tables.charsets(),
-        software=tables.software(), robots=tables.robots(), dead=_dead(graph),
+        reserved_uses=tables.reserved_uses(), software=tables.software(), robots=tables.robots(), dead=_dead(graph),
         redirects=summarize_redirects(visits, tables.documents), collectors=tables.collectors(),
         timeline=tables.timeline(), waits=tables.waits(), answers=tables.answers(),
         internal_links=tables.internal_links(), outgoing_links=tables.outgoing_links(),
@@ -218,6 +220,13 @@ def _unvisited(facts: ReportFrontierFacts) -> list[ResponseStatusCount]:
     refused = facts.status.refused if facts.status is not None else {}
     counts, total = sorted((int(code), count) for code, count in refused.items()), sum(refused.values())
     return [ResponseStatusCount(code, count, count / total) for code, count in counts]
+
+
+def _not_kept(facts: ReportFrontierFacts) -> list[NamedCount]:
+    """URLs that are settled and not kept, by cause."""
+    causes = facts.status.unkept_by_cause() if facts.status is not None else []
+    total = sum(count for _, count in causes)
+    return [NamedCount(cause, count, count / total) for cause, count in causes]
 
 
 def _dead(graph: GraphStatistics | None) -> DeadLinks | None:

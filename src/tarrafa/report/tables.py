@@ -41,7 +41,9 @@ from tarrafa.report.visit_rows import (
     CUT_TEXT,
     GRACE,
     KEPT,
+    LICENSED,
     REQUESTED,
+    USE_FLAGS,
     LatestRedirect,
     Rows,
     VisitRows,
@@ -112,6 +114,12 @@ class ReportTables:
         """The documents with more structured data, and with more text, than is kept of one page."""
         flags = self.documents["flags"]
         return int(((flags & CUT) > 0).sum()), int(((flags & CUT_TEXT) > 0).sum())
+
+    def reserved_uses(self) -> list[NamedCount]:
+        """The documents whose publishers reserve a use, or name terms ("licence"), of all documents."""
+        flags, total = self.documents["flags"], len(self.documents)
+        counts = {use: int(((flags & flag) > 0).sum()) for use, flag in (*USE_FLAGS.items(), ("licence", LICENSED))}
+        return [NamedCount(use, count, count / total) for use, count in counts.items() if count]
 
     def accessed(self) -> int:
         return len(np.unique(self.rows["url"][self.requested]))

@@ -23,7 +23,7 @@ from tarrafa.archive.warc_record import RESOURCE
 from tarrafa.errors import DataError
 from tarrafa.fetch.robots import parse as parse_robots
 from tarrafa.i18n import message
-from tarrafa.model import HostNote, Outcome
+from tarrafa.model import HostNote, Outcome, UsageStatement
 from tarrafa.parse.url import host_key
 from tarrafa.runtime.heartbeat import Amount
 
@@ -38,12 +38,15 @@ NAME_CHARS_MAX = 100
 SMALL_MAX = (1 << 16) - 1
 
 # Flags of a row. READ: the links of the page were counted; CUT: not all of its structured data are
-# kept; CUT_TEXT: not all of its text.
+# kept; CUT_TEXT: not all of its text; USE_FLAGS: the uses that its publisher reserves; LICENSED: it names terms.
 KEPT, REQUESTED, GRACE, READ, CUT, CUT_TEXT = 1, 2, 4, 8, 16, 32
+USE_FLAGS = {"search": 64, "ai-input": 128, "ai-train": 256}
+LICENSED = 512
+TERMS = ("License:", "tdm-policy:")
 ROW = np.dtype([
     ("url", "u8"), ("at", "f8"), ("visit", "u4"), ("elapsed_s", "f4"), ("bytes", "u4"), ("host", "u4"),
     ("external", "u4"), ("status", "i2"), ("depth", "u2"), ("type", "u2"), ("language", "u2"), ("charset", "u2"),
-    ("collector", "u2"), ("internal", "u2"), ("links", "u2"), ("flags", "u1"),
+    ("collector", "u2"), ("internal", "u2"), ("links", "u2"), ("flags", "u2"),
 ])  # fmt: skip
 # The columns of a row that hold numbers of names, and the tables of these names.
 NAME_TABLES = {
@@ -110,6 +113,7 @@ class _Page(msgspec.Struct):
     links: tuple[_Link, ...] = ()
     cut_statements: bool = False
     cut_text: bool = False
+    usage: tuple[UsageStatement, ...] = ()
 
 
 class _VisitMetadata(msgspec.Struct):
@@ -273,6 +277,10 @@ class VisitReader:
         flags = KEPT * outcome.kept | REQUESTED * outcome.requested | GRACE * outcome.grace
         if page is not None:
             flags |= READ | CUT * page.cut_statements | CUT_TEXT * page.cut_text
+            for said in page.usage:
+                for use in said.reserved:
+                    flags |= USE_FLAGS.get(use, 0)
+                flags |= LICENSED * said.text.startswith(TERMS)
         return (
             key, outcome.at, seen.visit, outcome.elapsed_s, min(outcome.length, 0xFFFFFFFF), host,
             min(outcome.external, 0xFFFFFFFF), outcome.status, min(seen.depth, SMALL_MAX),

@@ -18,7 +18,7 @@ from markupsafe import Markup, escape
 
 from tarrafa.crawl.supervisor.completion import shown_state
 from tarrafa.i18n import Message, Translator
-from tarrafa.model import Hit, SearchResult, collection_state, status_name
+from tarrafa.model import Hit, SearchResult, collection_state, status_name, unkept_cause_name
 from tarrafa.parse.rdf.prefixes import shorten_iri
 from tarrafa.parse.url import canonical, host_name
 from tarrafa.search.request import RESULT_DEPTH_MAX, ScorePart
@@ -253,6 +253,7 @@ class TemplateRenderer:
             "clock": lambda at: datetime.fromtimestamp(at).astimezone().strftime("%H:%M:%S"),
             "rate": lambda value: _.number(value, 1),
             "status": lambda status: status_text(status, _),
+            "unkept_cause": lambda cause: _.render(unkept_cause_name(cause)),
             "utc": lambda text: _iso(r"\1 \2 UTC", text),
             "state": collection_state,
             "shown_state": shown_state,

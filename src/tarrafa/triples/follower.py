@@ -37,6 +37,7 @@ from tarrafa.triples.named_graphs import (
     ChangedPage,
     PageWriter,
     RecordedVisit,
+    StatedContent,
     StoredVersion,
     newest_visits,
     page_versions,
@@ -67,7 +68,7 @@ class TriplesFollower:
     def __init__(self, data: DataDirectory, report: OnProgress = lambda size: None) -> None:
         self._data, self._report = data, report
         self._changed: dict[UrlId, str] = {}  # pages to write
-        self._texts: dict[tuple[UrlId, str], str] = {}  # their statements, if they were just read
+        self._contents: dict[tuple[UrlId, str], StatedContent] = {}  # of those that were just read
         self._held = 0
         self._published_at = 0.0
         self._lock = storage.acquire_lock(data)
@@ -149,40 +150,37 @@ class TriplesFollower:
             self._write()
 
     def _hold(self, key: UrlId, record: VisitRecord) -> None:
-        text = record.page.statements if record.page is not None else ""
+        content = StatedContent.of(record.page)
         self._changed[key] = record.url
-        self._texts[key, record.collection] = text
-        self._held += len(text)
+        self._contents[key, record.collection] = content
+        self._held += len(content.text)
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
     def _write(self) -> None:
         """Write the changed pages."""
-        changed, texts = self._changed, self._texts
-        self._changed, self._texts, self._held = {}, {}, 0
+        changed, contents = self._changed, self._contents
+        self._changed, self._contents, self._held = {}, {}, 0
         rest = iter(changed.items())
         while some := list(islice(rest, WRITTEN_AT_ONCE)):
             with self._errors:
                 self._state.begin()
                 versions = page_versions(self._state, [key for key, _ in some])
-                pages = (self._changed_page(key, url, versions[key], texts) for key, url in some)
-                for batch in _batches(pages, WRITTEN_AT_ONCE, lambda page: len(page.text)):
+                pages = (self._changed_page(key, url, versions[key], contents) for key, url in some)
+                for batch in _batches(pages, WRITTEN_AT_ONCE, lambda page: len(page.content.text)):
                     self._turned += self._pages.write(batch)
 
     def _changed_page(
-        self, key: UrlId, url: str, versions: list[StoredVersion], texts: dict[tuple[UrlId, str], str]
+        self, key: UrlId, url: str, versions: list[StoredVersion], contents: dict[tuple[UrlId, str], StatedContent]
     ) -> ChangedPage:
         if not versions or self.projection.takedowns.covers(url):
-            return ChangedPage(key, url, [], "")
-        return ChangedPage(key, url, versions, self._text(key, versions[0], texts))
-
-    def _text(self, key: UrlId, version: StoredVersion, texts: dict[tuple[UrlId, str], str]) -> str:
-        known = texts.get((key, version.collection))
-        if known is not None:
-            return known
-        entry = read_entry(self._data.archive, version.file, version.start)
-        page = entry.record.page if entry is not None else None
-        return page.statements if page is not None else ""
+            return ChangedPage(key, url, [], StatedContent())
+        latest = versions[0]
+        content = contents.get((key, latest.collection))
+        if content is None:
+            entry = read_entry(self._data.archive, latest.file, latest.start)
+            content = StatedContent.of(entry.record.page if entry is not None else None)
+        return ChangedPage(key, url, versions, content)
 
     def commit(self) -> None:
         """Commit the records that were read: the store first, then the state that describes it."""

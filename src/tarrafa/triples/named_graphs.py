@@ -3,7 +3,8 @@
 A page is a named graph under its URL, which holds exactly the statements of the page; named graphs inside the page are
 not kept apart. Promises: classes and properties have one spelling; a blank node is named after its page, always the
 same, and no two pages share one; writing a page twice equals writing it once, and nothing of its former version is
-left. The default graph holds for each page when it was fetched, its collections, and when it was changed, if known.
+left. The default graph holds for each page when it was fetched, its collections, the uses that its publisher
+reserves, and when it was changed, if known.
 Statements inferred from a page are in a graph of their own beside it. A page without statements has no graph. Where
 several collections have a URL, the version fetched last is used. Knows nothing of cursors: the follower selects the
 changed pages.
@@ -21,10 +22,11 @@ from xxhash import xxh3_128_digest, xxh3_128_hexdigest
 
 from tarrafa.archive.projection import ProjectionState
 from tarrafa.archive.warc_reader import ArchiveEntry
-from tarrafa.model import Outcome, UrlId
+from tarrafa.model import Outcome, Page, UrlId
 from tarrafa.parse.dates import parse_date
 from tarrafa.parse.rdf.nquads import RDF_TYPE, XSD, Statement, iri_of, parse_nquads
 from tarrafa.parse.rdf.prefixes import normalize_iri
+from tarrafa.parse.usage_preferences import reserved_uses
 from tarrafa.runtime.sqlite import rows
 from tarrafa.triples import usage_counts
 from tarrafa.triples.entity_index import EntityIndex, StatedPage
@@ -34,8 +36,8 @@ TARRAFA_NAMESPACE = "urn:tarrafa:"
 _SAID_BY_US = (
     f"<{TARRAFA_NAMESPACE}"  # fetch time and collections of a page: no page may state these, of itself or of others
 )
-FETCHED, COLLECTION, CHANGED = (
-    NamedNode(f"{TARRAFA_NAMESPACE}{name}") for name in ("fetched", "collection", "changed")
+FETCHED, COLLECTION, CHANGED, RESERVES = (
+    NamedNode(f"{TARRAFA_NAMESPACE}{name}") for name in ("fetched", "collection", "changed", "reserves")
 )
 INFERRED_PREFIX = f"{TARRAFA_NAMESPACE}inferred:"  # followed by the page's own name
 RULES_GRAPH = NamedNode(f"{TARRAFA_NAMESPACE}rules")
@@ -175,11 +177,14 @@ def _one(line: str) -> Iterator[Quad]:
         return
 
 
-def page_metadata_quads(graph: NamedNode, versions: Sequence[StoredVersion]) -> list[Quad]:
-    """The metadata of a page, from its versions in the collections."""
+def page_metadata_quads(
+    graph: NamedNode, versions: Sequence[StoredVersion], reserved: Iterable[str] = ()
+) -> list[Quad]:
+    """The metadata of a page, from its versions in the collections, and the uses that its publisher reserves."""
     latest = versions[0]
     found = [Quad(graph, FETCHED, _moment(latest.at), DEFAULT_GRAPH)]
     found += [Quad(graph, COLLECTION, Literal(one.collection), DEFAULT_GRAPH) for one in versions]
+    found += [Quad(graph, RESERVES, Literal(use), DEFAULT_GRAPH) for use in reserved]
     if latest.changed is not None:
         found.append(Quad(graph, CHANGED, _moment(latest.changed), DEFAULT_GRAPH))
     return found
@@ -234,13 +239,24 @@ class StoredPage(NamedTuple):
     share: bytes
 
 
+class StatedContent(NamedTuple):
+    """The statements of a page as N-Quads, and the uses that its publisher reserves."""
+
+    text: str = ""
+    reserved: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, page: Page | None) -> "StatedContent":
+        return cls(page.statements, tuple(sorted(reserved_uses(page)))) if page is not None else cls()
+
+
 class ChangedPage(NamedTuple):
     """A page to write: its versions in the collections, the one that counts first, and the statements of that one."""
 
     key: UrlId
     url: str
     versions: Sequence[StoredVersion]
-    text: str
+    content: StatedContent
 
 
 class _WrittenPage(NamedTuple):
@@ -290,7 +306,8 @@ class PageWriter:
         for page in pages:
             row = known.get(page.key)
             may_be_there = row is not None or self.store_may_be_ahead
-            statements = statements_of(page.text, page.key) if page.versions and page.text else []
+            text, reserved = page.content
+            statements = statements_of(text, page.key) if page.versions and text else []
             if not statements:
                 if may_be_there:
                     remove_page_graph(self._store, graph_of(page.url, page.key))
@@ -301,9 +318,9 @@ class PageWriter:
             if inferred:
                 quads += quads_of(inferred, inferred_graph_of(graph))
             if may_be_there:
-                write_page_graph(self._store, graph, [*quads, *page_metadata_quads(graph, page.versions)])
+                write_page_graph(self._store, graph, [*quads, *page_metadata_quads(graph, page.versions, reserved)])
             elif quads:
-                new += [*quads, *page_metadata_quads(graph, page.versions)]
+                new += [*quads, *page_metadata_quads(graph, page.versions, reserved)]
             lines = "\n".join(map(" ".join, (*statements, (), *inferred)))
             digest = xxh3_128_digest(lines.encode("utf-8", "surrogatepass"))
             written.append(_WrittenPage(page, row, statements, inferred, digest))

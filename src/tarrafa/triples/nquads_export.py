@@ -17,8 +17,9 @@ from pyoxigraph import Literal, NamedNode, Store
 
 from tarrafa.errors import ConfigError, DataError
 from tarrafa.index import shards
+from tarrafa.parse.usage_preferences import Use
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.triples.named_graphs import COLLECTION, DEFAULT_GRAPH, INFERRED_PREFIX, RULES_GRAPH
+from tarrafa.triples.named_graphs import COLLECTION, DEFAULT_GRAPH, INFERRED_PREFIX, RESERVES, RULES_GRAPH
 from tarrafa.triples.snapshots import TripleSnapshot
 
 SUFFIXES = (".nq", ".nq.gz", ".nq.zst")
@@ -29,17 +30,20 @@ OnProgress = Callable[[int], None]
 
 
 class ExportSummary(msgspec.Struct, frozen=True):
-    """The number of pages and statements written."""
+    """The number of pages and statements written, and of pages left out: their publishers reserve the use."""
 
     pages: int
     statements: int
+    reserved: int = 0
 
 
 class StatementExport:
-    """The last published state of the store, in all its parts. Use it in a `with`."""
+    """The last published state of the store, in all its parts. Use it in a `with`. `use`: what the export is for; pages
+    whose publishers reserve that use are left out. None: for any use that they do not forbid by other means."""
 
-    def __init__(self, data: DataDirectory, collection: str | None = None) -> None:
-        self._data, self._collection = data, collection
+    def __init__(self, data: DataDirectory, collection: str | None = None, use: Use | None = None) -> None:
+        self._data, self._collection, self._use = data, collection, use
+        self.reserved = 0  # pages left out
         self._stack = ExitStack()
         self._stores: list[Store] = []
 
@@ -71,6 +75,7 @@ class StatementExport:
 
     def pages(self) -> list[tuple[str, int]]:
         """The names of the graphs of pages, sorted, and the part of each."""
+        self.reserved = 0
         return sorted(
             (graph.value, number)
             for number, store in enumerate(self._stores)
@@ -79,9 +84,14 @@ class StatementExport:
         )
 
     def _is_wanted(self, store: Store, graph: Any) -> bool:
-        if self._collection is None:
-            return True
-        return any(store.quads_for_pattern(graph, COLLECTION, Literal(self._collection), DEFAULT_GRAPH))
+        of_collection = self._collection is None or any(
+            store.quads_for_pattern(graph, COLLECTION, Literal(self._collection), DEFAULT_GRAPH)
+        )
+        if not of_collection or self._use is None:
+            return of_collection
+        is_reserved = any(store.quads_for_pattern(graph, RESERVES, Literal(self._use), DEFAULT_GRAPH))
+        self.reserved += is_reserved
+        return not is_reserved
 
     def lines(self, page: str, number: int) -> list[str]:
         """The statements of a page, one line each."""
@@ -101,7 +111,7 @@ def write_nquads(
         count += len(lines)
         if place % PAGES_TOLD == 0:
             tell(PAGES_TOLD)
-    return ExportSummary(len(pages), count)
+    return ExportSummary(len(pages), count, statements.reserved)
 
 
 @contextmanager

@@ -20,13 +20,13 @@ from msgspec.structs import replace
 from tarrafa.frontier.messages import FIRST_HOST, HostReport, PlannedVisit, UrlWeight, VisitReport
 from tarrafa.frontier.ordering import SiteStage
 from tarrafa.frontier.store.collections import LoadedCollection
-from tarrafa.frontier.store.counters import Bucket
+from tarrafa.frontier.store.counters import UNKEPT, Bucket
 from tarrafa.frontier.store.database import CLOSED, FAVOURED, NEW, OLD, OPEN, OUT, SWEPT, SWEPT_RANK, open_database
 from tarrafa.frontier.store.frontier_store import FrontierStore
 from tarrafa.frontier.store.leases import LeaseClock
 from tarrafa.frontier.store.revisits import CHOSEN_SHELF, DISMISSED_SHELF, PLANNED, RATE_UNIT, read_history
 from tarrafa.frontier.store.runs import has_runs
-from tarrafa.model import Outcome, Status, UrlRole, UrlState, Visit
+from tarrafa.model import Outcome, Status, UrlRole, UrlState, Visit, unkept_cause
 from tarrafa.runtime.process_identity import current_process
 from tests.contract.frontier_bodies import SUFFIXES, FalseClock, a_collection, offer
 from tests.contract.test_revisits import DAY_S, advance, kept, now
@@ -335,6 +335,14 @@ def every_state_is_counted(store: FrontierStore, known: LoadedCollection) -> Pai
     return {state: number for state, number in counted.items() if number}, true
 
 
+def every_url_that_is_not_kept_is_counted_by_its_cause(store: FrontierStore, known: LoadedCollection) -> Pair:
+    true: Counter[str] = Counter()
+    sql = "SELECT status, role, count(*) FROM url WHERE collection = ? AND state IN (3, 4, 5) GROUP BY 1, 2"
+    for status, role, number in store.db.rows(sql, (known.row.id,)):
+        true[unkept_cause(status, role)] += number
+    return store.counters.with_prefix(known.row.id, UNKEPT), dict(true)
+
+
 def a_host_counts_what_waits_on_it(store: FrontierStore, known: LoadedCollection) -> Pair:
     stored = ask(store, known, "SELECT host, pending FROM work WHERE collection = ? AND pending != 0")
     return stored, ask(store, known, "SELECT host, count(*) FROM pending WHERE collection = ? GROUP BY 1")
@@ -526,6 +534,7 @@ def nothing_is_of_a_run_to_come(store: FrontierStore, known: LoadedCollection) -
 
 
 INVARIANTS: list[Callable[[FrontierStore, LoadedCollection], Pair]] = [
+    every_url_that_is_not_kept_is_counted_by_its_cause,
     every_state_is_counted,
     a_host_counts_what_waits_on_it,
     what_waits_is_in_one_queue_once,

@@ -143,7 +143,9 @@ def _leads(seen: RecordedExchange, url: str) -> set[str]:
         return set()
     if seen.type in ("application/gzip", "application/x-gzip"):
         text = gzip.decompress(seen.body).decode()
-    found = re.findall(r'href="([^"]*)"|url=([^"]+)"|<loc>([^<]*)|<link>(?:<!\[CDATA\[)?([^<\]]*)', text)
+    found = re.findall(
+        r'(?:href|location) ?= ?"([^"]*)"|url=([^"]+)"|<loc>([^<]*)|<link>(?:<!\[CDATA\[)?([^<\]]*)', text
+    )
     found += re.findall(r"()()()(?mi:^sitemap: *(\S+))", text)
     hrefs = [html.unescape(next(filter(None, groups), "")) for groups in found]
     hrefs += text.lstrip("\ufeff").split() if seen.type == "text/plain" else []

@@ -27,7 +27,15 @@ from tarrafa.frontier.address import Address
 from tarrafa.frontier.messages import CollectionRow, HostCollectionCounts, HostFacts, PastVisit, SiteFacts, UrlFacts
 from tarrafa.frontier.ordering import FRUITLESS_VISITS_MAX, continues_walk
 from tarrafa.i18n import ENGLISH, Message, Translator, message, messages
-from tarrafa.model import NO_REQUEST, STATUS_MEANING, Status, UrlState, collection_state, status_name
+from tarrafa.model import (
+    NO_REQUEST,
+    STATUS_MEANING,
+    Status,
+    UrlState,
+    UsageStatement,
+    collection_state,
+    status_name,
+)
 from tarrafa.parse.url import canonical, name_and_port
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.search.searcher import exact_copies
@@ -109,6 +117,7 @@ class UrlExplanation(msgspec.Struct, frozen=True):
     delay_s: float = 0.0  # between two requests to its host
     delay_rule: str = ""  # the rule that sets the delay
     robots_ignored: bool = False  # by the collection's settings
+    usage: list[UsageStatement] = []  # what the publisher says about the use of the page, with its source
 
 
 class HostExplanation(msgspec.Struct, frozen=True):
@@ -228,6 +237,7 @@ def _explain_in_collection(
         believed=believed,
         site=known.site,
         robots_ignored=ignored,
+        usage=list(graph.usage),
         **delay,
     )
 

@@ -440,7 +440,7 @@ class HostSession:
                     visit = replace(visit, role=int(UrlRole.PAGE))
                     body, parsed = await self._parse(visit, response, heavy=heavy)
             facts = (self.collection, self.admission, answered.at, body, parsed, self.trap_memory)
-            return conclude(visit, answered.request, response, *facts)
+            return conclude(visit, answered.request, response, *facts, self.robots_fetch.rules)
         except Exception as error:
             traceback.print_exc()
             why = message("the parser failed: {error}", error=f"{type(error).__name__}: {error}"[:ERROR_CHARS_MAX])

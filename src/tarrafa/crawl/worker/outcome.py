@@ -16,7 +16,7 @@ from tarrafa.archive.warc_writer import WarcExchange, payload_digest
 from tarrafa.config import Collection
 from tarrafa.crawl.scope.admission import Admission
 from tarrafa.crawl.scope.traps import TrapMemory
-from tarrafa.crawl.worker.fetcher import build_exchange
+from tarrafa.crawl.worker.fetcher import build_exchange, user_agent
 from tarrafa.crawl.worker.parser_with_sandbox import DecodedBody, ParseJobResult
 from tarrafa.fetch.http_message import (
     FetchRequest,
@@ -24,13 +24,17 @@ from tarrafa.fetch.http_message import (
     ResponseHead,
     retry_after_s,
 )
+from tarrafa.fetch.robots import RobotsRules
 from tarrafa.frontier.messages import DiscoveredUrl
 from tarrafa.i18n import Message, message
 from tarrafa.model import BUSY, GONE, REDIRECTS, Listing, Outcome, Page, Status, Visit, VisitRecord
+from tarrafa.parse import robots_meta
+from tarrafa.parse.moved_page import sends_readers_on
+from tarrafa.parse.usage_preferences import USAGE_FIELDS, from_header_fields
+from tarrafa.parse.usage_preferences import combine as combine_usage
 
 SERVER_CHARS_MAX = 100  # of the Server header
 FUTURE_S_MAX = 86_400.0  # a page may date itself so far after its visit: clocks differ, and days begin elsewhere
-REFRESH_S_MAX = 5.0  # a page that refreshes sooner is a redirect
 
 
 @dataclass(slots=True)
@@ -62,9 +66,10 @@ def conclude(
     body: DecodedBody | None = None,
     parsed: ParseJobResult | None = None,
     trap_memory: TrapMemory | None = None,
+    rules: RobotsRules | None = None,
 ) -> FinishedVisit:
-    """Conclude a visit. `at` is when the response was complete; `parsed` is the result of `body.job`, if there was
-    one."""
+    """Conclude a visit. `at` is when the response was complete; `parsed` is the result of `body.job`, if there was one;
+    `rules`: the robots.txt in force."""
     status, error = (body.status, body.error) if body is not None else (response.status, response.error)
     page = None
     if parsed is not None:
@@ -74,6 +79,8 @@ def conclude(
     if location and visit.redirects >= collection.fetch.redirects_max:
         status = Status.REDIRECTS_EXCEEDED
     kept = status == 200 and page is not None and not location
+    if kept and page is not None:
+        page = _with_usage(page, response.head, collection, rules)
     listing = parsed.listing if parsed is not None else None
     whole = kept or (listing is not None and status == 200)
     payload = payload_digest(response.raw_body) if whole else ""
@@ -174,6 +181,20 @@ def _without_future_dates(page: Page, at: float) -> Page:
     return page
 
 
+def _with_usage(page: Page, head: ResponseHead, collection: Collection, rules: RobotsRules | None) -> Page:
+    """The page with what header and robots.txt say about its use, at the time of the visit (draft-ietf-aipref-attach,
+    "When Preferences Apply"); the parser has read what the page says itself."""
+    agent = user_agent(collection)
+    by_host = rules.usage(agent, page.url) if rules is not None else []
+    fields = [one for one in head.fields if one[0] in USAGE_FIELDS]
+    if not fields:
+        return replace(page, usage=combine_usage(page.usage, by_host)) if by_host else page
+    robots = head.joined("x-robots-tag", "\n")
+    directives = robots_meta.from_header(robots, collection.politeness.user_agent.partition("/")[0]) if robots else ()
+    usage = combine_usage(page.usage, from_header_fields(fields, directives), by_host)
+    return replace(page, usage=usage) if usage != page.usage else page
+
+
 def _is_copy(page: Page, visit: Visit, status: int) -> bool:
     """Whether it is one more copy, or has the text of the page that linked to it: it leads nowhere new."""
     return status == Status.COPY or (bool(visit.parent) and bytes.fromhex(page.content_id[:16]) == visit.parent)
@@ -182,8 +203,8 @@ def _is_copy(page: Page, visit: Visit, status: int) -> bool:
 def _redirect_target(
     visit: Visit, response: FetchResponse, admission: Admission, status: int, page: Page | None
 ) -> str:
-    """Target of a redirect, or of a page that refreshes at once; empty: none."""
-    if page is not None and page.refresh and page.refresh_s < REFRESH_S_MAX and status == 200:
+    """Target of a redirect, or of a page that only sends its readers on; empty: none."""
+    if page is not None and status == 200 and sends_readers_on(page):
         return page.refresh
     return _location(visit, response, admission) if status in REDIRECTS else ""
 

@@ -228,6 +228,7 @@ class HostTransfer:
         known.sequence = max(known.sequence, url.sequence + 1)
         self._counters.add(number, Bucket.KNOWN)
         self._counters.add(number, Bucket.state(url.state))
+        self._counters.count_unkept(number, url.state, url.status, url.role, 1)
         self._counters.add(number, Bucket.OLD_PAGES, int(url.state == UrlState.FETCHED and url.run < known.run))
         self._counters.add(number, Bucket.SHOWN_PAGES, int(url.shown > 0))
         self._db.many(INSERT_VISIT_SQL, [(*key, *msgspec.structs.astuple(visit)) for visit in url.history])
@@ -276,9 +277,10 @@ class HostTransfer:
         pending = self._db.run("DELETE FROM pending WHERE host = ? AND collection = ?", key)
         self._db.run("UPDATE work SET pending = 0 WHERE host = ? AND collection = ?", key)
         self._urls.breadth.urls_removed(known, host, pending)
-        for state, count in self._db.rows(
-            "SELECT state, count(*) FROM url WHERE host = ? AND collection = ? GROUP BY 1", key
+        for state, status, role, count in self._db.rows(
+            "SELECT state, status, role, count(*) FROM url WHERE host = ? AND collection = ? GROUP BY 1, 2, 3", key
         ):
+            self._counters.count_unkept(number, state, status, role, -count)
             self._counters.add(number, Bucket.state(state), -count)
             self._counters.add(number, Bucket.KNOWN, -count)
         for bucket, condition in EARLIER.items():

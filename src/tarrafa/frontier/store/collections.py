@@ -28,11 +28,11 @@ from tarrafa.frontier.messages import (
     FrontierCollectionState,
 )
 from tarrafa.frontier.ordering import QueueOrder, order_of
-from tarrafa.frontier.store.counters import EVENT_KINDS, EVENTS, Bucket, Counters
+from tarrafa.frontier.store.counters import EVENT_KINDS, EVENTS, UNKEPT, Bucket, Counters
 from tarrafa.frontier.store.database import FrontierDatabase
 from tarrafa.frontier.store.ready_queue import ReadyQueue
 from tarrafa.i18n import Message, from_text, message, to_text
-from tarrafa.model import HostId, UrlId, UrlState
+from tarrafa.model import OLD_CAUSE, UNKEPT_STATES, HostId, UrlId, UrlState
 from tarrafa.revisit.budget import TokenBucket
 
 STATES = ("ready", "waiting", "running", "paused", "stopped", "finished")
@@ -467,6 +467,7 @@ class Collections:
             statuses=self._counters.with_prefix(number, "status:"),
             refused=self._counters.with_prefix(number, "refused:"),
             types=self._counters.with_prefix(number, "type:"),
+            unkept=self._unkept(number),
             passed_over=passed_over,
             table=value(Bucket.TABLE_SITES),
             sites_chosen=value(Bucket.SITES_CHOSEN),
@@ -483,6 +484,12 @@ class Collections:
             to_sweep=known.has_runs and known.run > 1 and known.run_progress.phase != SWEPT_OUT,
             sweeping=known.has_runs and known.run_progress.phase == SWEEPING,
         )
+
+    def _unkept(self, number: int) -> dict[str, int]:
+        """Settled URLs that are not kept, by cause."""
+        counted = self._counters.with_prefix(number, UNKEPT)
+        of_older = sum(self._counters.state(number, state) for state in UNKEPT_STATES) - sum(counted.values())
+        return counted | {OLD_CAUSE: of_older} if of_older else counted
 
     def _rate(self, number: int, kept: int) -> float:
         """Pages kept and revisited per second over the last seconds, from the times of the calls."""

@@ -7,7 +7,7 @@ memory and written once at its end; `value()` sees both.
 from collections import defaultdict
 
 from tarrafa.frontier.store.database import FrontierDatabase
-from tarrafa.model import UrlState
+from tarrafa.model import UNKEPT_STATES, UrlState, unkept_cause
 
 
 class Bucket:
@@ -36,6 +36,7 @@ EVENTS = (
     Bucket.VISITS, Bucket.REQUESTS, Bucket.BYTES, Bucket.REQUESTS_BEFORE, Bucket.VISITS_BEFORE, Bucket.REVISITS,
     Bucket.CHANGES, Bucket.WAS_FULL, Bucket.ENDED,
 )  # fmt: skip
+UNKEPT = "unkept:"  # URLs that are settled and not kept, by cause (`unkept_cause`): what is there now
 STATUS, REFUSED, TYPE = EVENT_KINDS = ("status:", "refused:", "type:")  # REFUSED: of STATUS, those without a visit
 # Counters that decisions depend on.
 HOT_COUNTERS = (
@@ -100,6 +101,14 @@ class Counters:
         if before != after:
             self._deltas[collection, Bucket.state(before)] -= 1
             self._deltas[collection, Bucket.state(after)] += 1
+
+    def count_unkept(self, collection: int, state: int, status: int | None, role: int, delta: int) -> None:
+        """Count a URL that gets or leaves a state in which it is settled and not kept; other states do not matter."""
+        if state not in UNKEPT_STATES:
+            return
+        bucket = f"{UNKEPT}{unkept_cause(status, role)}"
+        if delta > 0 or self.value(collection, bucket) > 0:  # an older frontier did not count it
+            self.add(collection, bucket, delta)
 
     def reset(self, collection: int, *buckets: str) -> None:
         for bucket in buckets:

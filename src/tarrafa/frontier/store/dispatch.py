@@ -113,6 +113,7 @@ class VisitDispatcher:
             key,
         )
         self._db.run("INSERT INTO handed VALUES (?, ?, ?, ?)", (*key, row[3]))
+        self._urls.count_unkept(key, state, -1)
         self._counters.move(known.row.id, state, UrlState.HANDED_OUT)
         return self._visit(known, key, row)
 
@@ -296,6 +297,7 @@ class VisitDispatcher:
             self._counters.add(number, Bucket.REVISITS_OUT, int(state == UrlState.FETCHED))
         self._db.update_url(key, "state = 1, visits = max(visits, ?)", report.number)
         self._db.run("INSERT INTO handed VALUES (?, ?, ?, ?)", (*key, report.number))
+        self._urls.count_unkept(key, state, -1)
         self._counters.move(number, state, UrlState.HANDED_OUT)
         self.finish(known, host, [report], worker)
         return True
@@ -341,6 +343,7 @@ class VisitDispatcher:
             self._urls.requeue(known, key, UrlState.HANDED_OUT, queued)
         else:
             self._counters.move(number, UrlState.HANDED_OUT, state)
+            self._counters.count_unkept(number, state, outcome.status, before.role, 1)
 
     def _remember_visit(self, key: UrlKey, report: VisitReport, changed: bool | None, worker: str) -> None:
         outcome = report.outcome
@@ -413,6 +416,7 @@ class VisitDispatcher:
                     key,
                 )
                 self._counters.move(number, UrlState.HANDED_OUT, state)
+                self._urls.count_unkept(key, state, 1)
                 self._counters.add(number, Bucket.REVISITS_OUT, -int(state == UrlState.FETCHED))
                 self._counters.add(number, Bucket.OLD_PAGES, int(state == UrlState.FETCHED and run < known.run))
                 self._revisits.update_due(known, host)
@@ -447,6 +451,7 @@ class VisitDispatcher:
                 self._db.update_url(key, "state = ?, status = ?", int(state), int(status))
                 self._counters.add_refused(number, status)
             self._counters.move(number, UrlState.PENDING, UrlState.FAILED if tried else state)
+            self._urls.count_unkept(key, UrlState.FAILED if tried else state, 1)
         self._urls.change_pending(known, host, -len(gone))
         self._breadth.urls_removed(known, host, len(gone))
 

@@ -17,7 +17,7 @@ from tarrafa.frontier.store.counters import Bucket
 from tarrafa.frontier.store.database import CLOSED, OPEN, SHOWN, SWEPT, SWEPT_RANK, UNSHOWN, UrlKey
 from tarrafa.frontier.store.page_replacement import PageReplacement
 from tarrafa.frontier.store.revisits import RevisitQueue
-from tarrafa.model import GIVEN_UP, HostId, Status, UrlId, UrlRole, UrlState
+from tarrafa.model import GIVEN_UP, UNKEPT_STATES, HostId, Status, UrlId, UrlRole, UrlState
 from tarrafa.parse.public_suffix import PublicSuffixes
 
 RANK_COLUMNS = "url, sequence, in_links, attempts, role"  # that the rank of a URL depends on, with its id
@@ -166,6 +166,7 @@ class FrontierUrls:
         self._counters.add(number, Bucket.KNOWN, len(new))
         for (state, status), count in Counter(states).items():
             self._counters.add(number, Bucket.state(state), count)
+            self._counters.count_unkept(number, state, status, UrlRole.PAGE, count)
             if status:
                 self._counters.add_refused(number, status, count)
         pending = [one for one, (state, _) in zip(new, states, strict=True) if state == UrlState.PENDING]
@@ -249,7 +250,9 @@ class FrontierUrls:
         is_waiting = after in (UrlState.PENDING, UrlState.HANDED_OUT)
         now_shown = SHOWN if is_kept and is_waiting else UNSHOWN
         self._counters.add(number, Bucket.SHOWN_PAGES, (now_shown != UNSHOWN) - (shown != UNSHOWN))
+        self._counters.count_unkept(number, state, status, role, -1)
         role = offer.role if role == UrlRole.PAGE and not is_kept else role
+        self._counters.count_unkept(number, after, why or status, role, 1)
         self._db.update_url(
             key,
             "depth = ?, redirects = ?, state = ?, status = ?, sequence = ?, role = ?, announced = ?, parent = ?,"
@@ -305,8 +308,15 @@ class FrontierUrls:
 
     def requeue(self, known: LoadedCollection, key: UrlKey, before: int, queued: Queued) -> None:
         """Queue a known URL again; its row has the state PENDING already, and `before` is its former state."""
+        self.count_unkept(key, before, -1)
         self._counters.move(known.row.id, before, UrlState.PENDING)
         self.requeue_counted(known, key, queued)
+
+    def count_unkept(self, key: UrlKey, state: int, delta: int) -> None:
+        """Count a URL that gets or leaves this state, if it is then settled and not kept; its row has its status."""
+        if state in UNKEPT_STATES:
+            status, role = self._db.url("status, role", key)
+            self._counters.count_unkept(key[1], state, status, role, delta)
 
     def requeue_counted(self, known: LoadedCollection, key: UrlKey, queued: Queued) -> None:
         """Queue a URL again that is counted as pending."""

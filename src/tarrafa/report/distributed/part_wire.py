@@ -27,6 +27,7 @@ from tarrafa.index.index_state import PagesByFate
 from tarrafa.report.distributed.local_part import PartRequest, ReportPart
 from tarrafa.report.schema import StoragePart
 from tarrafa.report.visit_rows import (
+    LICENSED,
     NAME_CHARS_MAX,
     NAME_TABLES,
     NAMES_MAX,
@@ -54,7 +55,7 @@ PARTS_AT_ONCE = 8  # parts of several machines are held at once
 MOMENT_MAX, ELAPSED_MAX = 1e11, 1e7  # seconds: the year 5138; four months
 LEVEL = 1  # of zstandard: 3 saves 3 % of the bytes, and takes half as long again
 HOST_KEY = r"^[a-z]+://[^\s/]+:\d+$"
-FLAGS = 32
+FLAGS = 2 * LICENSED
 
 HostKey = Annotated[str, Meta(pattern=HOST_KEY, max_length=TEXT_CHARS_MAX)]
 Short = Annotated[str, Meta(max_length=NAME_CHARS_MAX)]

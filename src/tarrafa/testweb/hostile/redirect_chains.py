@@ -9,7 +9,16 @@ import re
 
 from tarrafa.model import Status
 from tarrafa.testweb.hostile.hostile_host import HostileExchange
-from tarrafa.testweb.hostile.response_builders import HostileUrl, either, html, kept, lost, moved, page, register_site
+from tarrafa.testweb.hostile.response_builders import (
+    TEXT,
+    HostileUrl,
+    html,
+    kept,
+    lost,
+    moved,
+    page,
+    register_site,
+)
 from tarrafa.testweb.http.web_response import HTML, WebResponse, typed
 
 REDIRECTS_MAX = 5
@@ -122,7 +131,7 @@ register_site(
     _hops("m"), otherwise=_onward, never=("/m/8", "/m/9"),
 )  # fmt: skip
 register_site(
-    "refresh", "pages that send the reader on: a chain, a loop, and one that gives time to read",
+    "refresh", "pages that send the reader on: a chain, a loop, one that gives time to read, one with content, scripts",
     {
         "/chain/1.html": lost(_refreshes(0, "/chain/2.html", "Passo 1"), 200),
         "/chain/2.html": lost(_refreshes(1, "3.html", "Passo 2"), 200, linked=False),
@@ -130,7 +139,13 @@ register_site(
         "/chain/end.html": kept(page("Último passo"), linked=False),
         "/loop/a.html": lost(_refreshes(0, "b.html", "Ida"), 200, Status.REDIRECTS_EXCEEDED),
         "/loop/b.html": lost(_refreshes(0, "a.html", "Volta"), 200, Status.REDIRECTS_EXCEEDED, linked=False),
-        "/self.html": either(_refreshes(0, "/self.html", "Sempre aqui"), 200, Status.REDIRECTS_EXCEEDED),
+        "/self.html": kept(_refreshes(0, "/self.html", "Sempre aqui")),
+        "/splash.html": kept(page(
+            "Bem-vindo", body=f"<p>{TEXT}</p>", head='<meta http-equiv="refresh" content="3; url=/entered.html">')),
+        "/entered.html": kept(page("Depois da capa"), linked=False),
+        "/script.html": kept(typed(200, HTML, b'<!DOCTYPE html><title>Mudou</title><script>location = "/scripted.html"'
+                                              b"</script>")),
+        "/scripted.html": kept(page("Depois do script"), linked=False),
         "/slow.html": kept(_refreshes(30, "/later.html", "Leia com calma")),
         "/later.html": kept(page("Trinta segundos depois"), linked=False),
         "/javascript.html": kept(typed(200, HTML, html(
