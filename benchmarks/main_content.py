@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.conformance_data import CONFORMANCE_DIR
 from tests.parse.test_main_content import content_scores, f1
 
-from tarrafa.parse.main_content import content_spans, lay_out
+from tarrafa.parse.main_content import divide, lay_out
 from tarrafa.parse.text_layout import normalize_lines
 
 SET_DIR = CONFORMANCE_DIR / "content"
@@ -98,7 +98,7 @@ def _text(document: turbohtml.Document) -> str:
 def _tarrafa(document: turbohtml.Document) -> str:
     laid_out = lay_out(document, "")
     text, _ = normalize_lines(laid_out.text)
-    return "\n".join(text[start:end] for start, end in content_spans(laid_out, text))
+    return "\n".join(text[start:end] for start, end in divide(laid_out, text).content_spans)
 
 
 def _trafilatura() -> Extractor:

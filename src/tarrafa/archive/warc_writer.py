@@ -143,8 +143,10 @@ class _FilePair:
     def append_visit(self, record: VisitRecord) -> None:
         page, date = record.page, warc_date(record.outcome.at)
         target = f"WARC-Target-URI: {one_line(record.url)}\r\n"
-        if page is not None and (page.text or page.statements or page.wording):
-            bare = msgspec.structs.replace(page, text="", statements="", wording=0)
+        if page is not None:
+            bare = msgspec.structs.replace(
+                page, text="", statements="", wording=0, language_chars=0, main_content_id=""
+            )
             record = msgspec.structs.replace(record, page=bare)
         headers = f"{target}Content-Type: {METADATA_TYPE}\r\n"
         metadata = self.meta.write(METADATA, date, headers, msgspec.json.encode(record))

@@ -103,6 +103,7 @@ class RevisitConfig(_ConfigSection, frozen=True):
     interval_min: Seconds = Seconds(600)
     grace: Seconds = Seconds(86_400)
     weigh: Literal["links", "rank", "equal"] = "links"
+    change: Literal["text", "content"] = "text"
 
 
 class ScheduleConfig(_ConfigSection, frozen=True):

@@ -1,7 +1,9 @@
-"""Finds the main content of a page: its article or body text, without menus, footers, comments and lists of links.
+"""Finds the main content of a page: its article or body text, without menus, footers, comments and lists of links; and
+its lists of links.
 
-Promises: the content is whole lines of the page's text, in their order. One walk over the tree and one over the lines:
-the cost grows with the number of elements and lines, and a page with more than TAGS_MAX tags has no main content.
+Promises: content and lists of links are whole lines of the page's text, in their order, and share none. One walk over
+the tree and one over the lines: the cost grows with the number of elements and lines, and a page with more than
+TAGS_MAX tags has no main content.
 Pure. Knows no site; knows the names that authors give to the parts of a page, which are mostly English.
 
 The text is laid out together with the spans of its blocks and links. Each line has a weight: its letters outside links
@@ -10,16 +12,17 @@ if it reads as prose, less than nothing if it is mostly a link or too short. Lin
 block that is named as content (`article`, `class="entry-content"`) needs less weight. Of the root's lines, the run that
 weighs most is the content: the title and byline before the text and the links after it are left out, and a short line
 between paragraphs stays. A page without prose has as content all lines that are neither links nor in an excluded part.
+A list of links is a run of lines outside the content of which most are links.
 Known weakness: captions are left out, and so are short lines at the end; prose of a part with an unknown name, such as
 comments, may be taken for content.
 """
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import accumulate, compress, count
-from operator import add
+from operator import add, and_, or_
 from typing import NamedTuple
 
 from turbohtml import Document, PlainText
@@ -37,13 +40,18 @@ LINK_WEIGHT_MAX = 100  # of one line
 NAMED_SHARE_MIN = 0.6  # of the greatest weight: what a block that is named as content needs
 ROOT_SHARE_MIN = 0.95  # the same of another block: the smallest such block is the root
 EXCLUDED_SHARE_MAX = 0.5  # of the prose: a part that has more is content, whatever its name
+LISTED_LINKS_MIN = 4  # lines of a list that are links
+LIST_GAP_CHARS_MAX = 25  # of one line between two links of a list, such as a date
+SAMPLE_CHARS_MIN = 60  # of content outside code: less says too little about the page's language
 
 _LAYOUT = PlainText(layout="strict", bullet="", table_cell_separator=" ")
 _EXCLUDED_MARK, _NAMED_MARK = "tarrafa-excluded", "tarrafa-content"
 _NAMED_TAGS = ("div", "section", "ul", "ol", "header", "table", "figure", "dl")
 _EXCLUDED, _LINK, _HEADING, _PARAGRAPH, _CODE = "excluded", "link", "heading", "paragraph", "code"
+_CODE_WORDS = "code words"
 _BLOCK, _NAMED_BLOCK = "block", "named block"
 _LINE_KINDS = ("", _PARAGRAPH, _CODE, _HEADING)  # a later one has precedence
+_INVERTED = bytes([1, 0]) + bytes(254)
 _CHARS_MIN = (PROSE_CHARS_MIN, PARAGRAPH_CHARS_MIN, 1, 0)  # of prose, by kind; headings are never prose
 _RULES = {
     tag: [kind]
@@ -53,6 +61,7 @@ _RULES = {
         _HEADING: ("h1", "h2", "h3", "h4", "h5", "h6"),
         _PARAGRAPH: ("p", "blockquote", "dd", "ul", "ol"),
         _CODE: ("pre",),
+        _CODE_WORDS: ("code", "kbd", "samp"),
         _BLOCK: ("body", "div", "section", "td"),
         _NAMED_BLOCK: ("article", "main", f"#{_NAMED_MARK}"),
     }.items()
@@ -71,6 +80,7 @@ _excluded_name = re.compile(
 ).search
 
 LineRange = tuple[int, int]  # the first line, and the line after the last
+Spans = tuple[tuple[int, int], ...]
 
 
 class LaidOutText(NamedTuple):
@@ -80,12 +90,21 @@ class LaidOutText(NamedTuple):
     spans: list[tuple[int, int, str]]
 
 
-class _Lines(NamedTuple):
-    """What is known of the lines of a text. Empty lines have no number."""
+class PageParts(NamedTuple):
+    """Where content and lists of links are in a text, and lines that show its language."""
 
-    lengths: list[int]  # 0: only white space
+    content_spans: Spans
+    link_list_spans: Spans
+    sample: str
+
+
+class _Lines(NamedTuple):
+    """What is known of the lines of a text."""
+
+    lengths: list[int]
     linked: list[int]  # characters inside links
-    ranges: dict[str, list[LineRange]]  # of each kind but links
+    code: bytearray  # 1: mostly code
+    ranges: dict[str, list[LineRange]]  # of each kind but links and code words
 
 
 def lay_out(document: Document, markup: str) -> LaidOutText:
@@ -96,8 +115,8 @@ def lay_out(document: Document, markup: str) -> LaidOutText:
         return LaidOutText(document.to_text(_LAYOUT), [])
     for tag in _NAMED_TAGS:
         for element in document.find_all(tag):
-            mark = _mark((element.attr("class") or "")[:NAME_LENGTH_MAX])
-            if mark or (mark := _mark((element.attr("id") or "")[:NAME_LENGTH_MAX])):
+            mark = _mark(name[:NAME_LENGTH_MAX]) if (name := element.attr("class")) else ""
+            if mark or ((name := element.attr("id")) and (mark := _mark(name[:NAME_LENGTH_MAX]))):
                 element.attrs[mark] = ""
     return LaidOutText(*document.to_annotated_text(_RULES, _LAYOUT))
 
@@ -109,60 +128,124 @@ def _mark(name: str) -> str:
     return _EXCLUDED_MARK if _excluded_name(name) else ""
 
 
-def content_spans(laid_out: LaidOutText, text: str) -> tuple[tuple[int, int], ...]:
-    """Where the main content is in `text`, which is the same text with its lines normalized."""
-    if not laid_out.spans:
-        return ()
-    starts = list(map(add, accumulate(map(len, text.split("\n")), initial=0), count()))
-    last = len(starts) - 1  # the text may be cut
-    ranges = ((first, min(end, last)) for first, end in _content_ranges(laid_out))
-    return tuple((starts[first], starts[end] - 1) for first, end in ranges if first < end)
-
-
-def _content_ranges(laid_out: LaidOutText) -> Iterator[LineRange]:
-    lines = _read_lines(laid_out)
+def divide(laid_out: LaidOutText, text: str) -> PageParts:
+    """The parts of `text`, which is the laid out text with its lines normalized."""
+    if not laid_out.spans or not text:
+        return PageParts((), (), text)
+    own = text.split("\n")
+    lines = _read_lines(laid_out, own)
     weights = _weigh(lines)
+    excluded = _excluded(lines, weights)
+    is_content = _content_lines(lines, weights, excluded)
+    is_link = bytes([weight < SHORT_LINE_WEIGHT for weight in weights])
+    starts = list(map(add, accumulate(lines.lengths, initial=0), count()))
+    return PageParts(
+        tuple(spans_of(runs(is_content), starts)),
+        tuple(spans_of(_link_lists(is_link, is_content, lines.lengths), starts)),
+        _sample(own, is_content, lines.code, map(or_, excluded, is_link)),
+    )
+
+
+def spans_of(ranges: Iterable[LineRange], starts: list[int]) -> Iterator[tuple[int, int]]:
+    """Where ranges of lines are in a text whose lines begin at `starts`."""
+    return ((starts[first], starts[end] - 1) for first, end in ranges)
+
+
+def runs(marked: bytearray) -> Iterator[LineRange]:
+    """The runs of marked lines."""
+    end = 0
+    while (first := marked.find(1, end)) >= 0:
+        end = marked.find(0, first)
+        end = len(marked) if end < 0 else end
+        yield first, end
+
+
+def _excluded(lines: _Lines, weights: list[int]) -> bytearray:
+    """Marks the lines of parts that are named as no content."""
     prose = list(accumulate([weight if weight > 0 else 0 for weight in weights], initial=0))
     excluded = bytearray(len(weights))
     for first, end in lines.ranges[_EXCLUDED]:
         if prose[end] - prose[first] <= EXCLUDED_SHARE_MAX * prose[-1]:
             excluded[first:end] = b"\1" * (end - first)
-    for number in compress(range(len(weights)), excluded):
-        weights[number] = 0
-    first, end = _best_run(weights, *_root(weights, lines.ranges))
+    return excluded
+
+
+def _content_lines(lines: _Lines, weights: list[int], excluded: bytearray) -> bytearray:
+    """Marks the lines of the content."""
+    counted = [0 if left_out else weight for weight, left_out in zip(weights, excluded, strict=True)]
+    first, end = _best_run(counted, *_root(counted, lines.ranges))
+    content = bytearray(len(weights))
     if first == end:  # no prose: all that is neither excluded nor a link
-        first, end = 0, len(weights)
-        pairs = zip(excluded, weights, strict=True)
-        excluded = bytearray(left_out or weight < SHORT_LINE_WEIGHT for left_out, weight in pairs)
-    numbers = list(accumulate(map(bool, lines.lengths), initial=0))  # in a text without blank lines
-    while (first := excluded.find(0, first, end)) >= 0:
-        after = excluded.find(1, first, end)
-        after = end if after < 0 else after
-        yield numbers[first], numbers[after]
-        first = after
+        pairs = zip(excluded, counted, strict=True)
+        return bytearray(not left_out and weight >= SHORT_LINE_WEIGHT for left_out, weight in pairs)
+    content[first:end] = excluded[first:end].translate(_INVERTED)
+    return content
 
 
-def _read_lines(laid_out: LaidOutText) -> _Lines:
-    raw = laid_out.text.split("\n")
-    starts = list(compress(map(add, accumulate(map(len, raw), initial=0), count()), raw))
-    starts[:1], lengths = [0], list(map(len, map(str.strip, filter(None, raw))))
+def _link_lists(is_link: bytes, is_content: bytearray, lengths: list[int]) -> Iterator[LineRange]:
+    """The runs of links outside the content; one short line may stand between two links."""
+    is_listed = bytes(link and not content for link, content in zip(is_link, is_content, strict=True))
+    first = is_listed.find(1)
+    while first >= 0:
+        end, links = first + 1, 1
+        while end < len(is_listed):
+            if is_listed[end]:
+                links, end = links + 1, end + 1
+            elif is_listed[end + 1 : end + 2] == b"\1" and not is_content[end] and lengths[end] <= LIST_GAP_CHARS_MAX:
+                end += 1
+            else:
+                break
+        if links >= LISTED_LINKS_MIN:
+            yield first, end
+        first = is_listed.find(1, end)
+
+
+def _sample(own: list[str], is_content: bytearray, code: bytearray, left_out: Iterable[int]) -> str:
+    """The content without code; if there is hardly any, what else is neither code nor link nor excluded."""
+    words = code.translate(_INVERTED)
+    sample = "\n".join(compress(own, map(and_, is_content, words)))
+    if len(sample) >= SAMPLE_CHARS_MIN:
+        return sample
+    return "\n".join(compress(own, (word and not other for word, other in zip(words, left_out, strict=True))))
+
+
+def _line_starts(raw: str, own: list[str]) -> list[int]:
+    """Where the lines of a text begin in the same text before it was normalized, which has blank lines, too."""
+    laid = raw.split("\n")
+    starts = list(compress(map(add, accumulate(map(len, laid), initial=0), count()), laid))
+    if len(starts) != len(own):  # some have spaces only; or the text was cut
+        starts = list(compress(starts, map(str.strip, filter(None, laid))))[: len(own)]
+    starts[0] = 0
+    return starts
+
+
+def _read_lines(laid_out: LaidOutText, own: list[str]) -> _Lines:
+    starts, lengths, size = _line_starts(laid_out.text, own), list(map(len, own)), len(own)
     starts.append(len(laid_out.text) + 1)
-    linked, whole = [0] * len(lengths), bytearray(len(lengths))
+    linked, coded, whole = [0] * size, [0] * size, bytearray(size)
     ranges: dict[str, list[LineRange]] = {kind[0]: [] for kind in _RULES.values()}
     for start, end, kind in laid_out.spans:
         if kind == _BLOCK and end - start < BLOCK_CHARS_MIN:
             continue
         first = bisect_right(starts, start) - 1
         after = first + 1 if end <= starts[first + 1] else bisect_right(starts, end - 1, first)
-        if kind != _LINK:
-            ranges[kind].append((first, after))
-        elif after - first == 1:
-            linked[first] += end - start
+        if kind == _LINK:
+            if after - first == 1:
+                linked[first] += end - start
+            else:
+                whole[first:after] = b"\1" * (after - first)
+        elif kind == _CODE_WORDS:
+            coded[first] += end - start
         else:
-            whole[first:after] = b"\1" * (after - first)
-    for number in compress(range(len(lengths)), whole):
+            ranges[kind].append((first, after))
+    for number in compress(range(size), whole):
         linked[number] = lengths[number]
-    return _Lines(lengths, linked, ranges)
+    code = bytearray(size)
+    for number in compress(range(size), coded):
+        code[number] = 2 * coded[number] > lengths[number]
+    for first, after in ranges[_CODE]:
+        code[first:after] = b"\1" * (after - first)
+    return _Lines(lengths, linked, code, ranges)
 
 
 def _weigh(lines: _Lines) -> list[int]:

@@ -24,9 +24,10 @@ from tarrafa.parse.documents.document import (
     replace_invalid_characters,
 )
 from tarrafa.parse.link_extractor import LinkExtractor
-from tarrafa.parse.main_content import content_spans, lay_out
+from tarrafa.parse.main_content import divide, lay_out
 from tarrafa.parse.moved_page import script_targets
 from tarrafa.parse.page_dates import META_DATES, DatedPage, MetaDate, page_dates
+from tarrafa.parse.page_title import STATED_META, StatedTitles, headline
 from tarrafa.parse.structured.extraction import extract_from_tree
 from tarrafa.parse.text_layout import TEXT_LENGTH_MAX, normalize_lines
 from tarrafa.parse.url import UrlIdentity, base_url_of, canonical, host_name
@@ -35,6 +36,8 @@ PARSER = "tarrafa-parse/5"  # stored in every record: raise it when the same byt
 
 BODY_BYTES_MAX = 16 << 20  # bytes beyond it are not read
 TITLE_LENGTH_MAX = 512
+DESCRIPTION_LENGTH_MAX = 512
+CONTENT_CHARS_MIN = 600  # some 100 words: a shorter content is not compared with that of other pages
 HEADINGS_MAX = 64
 HEADING_LENGTH_MAX = 256
 HEAD_ELEMENTS_MAX = 10_000  # of elements other than anchors
@@ -132,6 +135,8 @@ class _PageElements:
     feeds: list[str] = field(default_factory=list)
     dates: list[MetaDate] = field(default_factory=list)
     usage: list[UsageStatement] = field(default_factory=list)
+    h1: str = ""
+    stated: dict[str, str] = field(default_factory=dict)  # og:title, og:site_name, og:description, description
 
 
 def _parse_html(
@@ -162,8 +167,10 @@ def _parse_html(
     text, cut_text = normalize_lines(laid_out.text)
     for target in script_targets(document, markup, text):
         links.add(target, "", "")
-    prints = fingerprint.compute_fingerprints(f"{facts.title}\n{text}")
-    spoken = language.detect(text or facts.title, facts.language)
+    parts = divide(laid_out, text)
+    prints, content_id = _fingerprints(facts.title, text, parts.content_spans)
+    detection = language.detected(parts.sample or text or facts.title)
+    spoken = detection.code or language.normalize_tag(facts.language)
     dates = page_dates(
         DatedPage(document, own, stated, facts.dates, facts.title, facts.headings, text, spoken, facts.language)
     )
@@ -171,10 +178,17 @@ def _parse_html(
         url=url,
         title=facts.title,
         text=text,
-        content_spans=content_spans(laid_out, text),
+        content_spans=parts.content_spans,
+        link_list_spans=parts.link_list_spans,
+        headline=headline(facts.title, StatedTitles.of(facts.stated, facts.h1, facts.headings)),
+        description=_single_line(
+            facts.stated.get("description") or facts.stated.get("og:description") or "", DESCRIPTION_LENGTH_MAX
+        ),
         headings=tuple(facts.headings),
         links=links.all(),
         language=spoken,
+        language_chars=detection.chars,
+        main_content_id=content_id,
         charset=encoding,
         canonical=(links.resolve(facts.canonical) or "") if facts.canonical else "",
         robots=robots_meta.combine([robots, *facts.robots]),
@@ -198,16 +212,28 @@ def _parse_html(
     )
 
 
+def _fingerprints(title: str, text: str, content: tuple[tuple[int, int], ...]) -> tuple[fingerprint.Fingerprints, str]:
+    """The fingerprints of a page, and the id of its content. Pages are similar by their content, if it is long enough;
+    they are the same by all of their text.
+    """
+    whole, length = fingerprint.compute_fingerprints(f"{title}\n{text}"), sum(end - start for start, end in content)
+    if length < CONTENT_CHARS_MIN:
+        return whole, ""
+    prints = fingerprint.compute_fingerprints("\n".join([title, *(text[start:end] for start, end in content)]))
+    return whole._replace(simhash=prints.simhash), prints.content_id
+
+
 def _parse_plain(body: bytes, url: str, content_type: str, robots: frozenset[str]) -> Page:
     raw, encoding = charset.decode(body, content_type, _top_level(canonical(url) or ""))
     text, cut_text = normalize_lines(raw[: 2 * TEXT_LENGTH_MAX + 1].replace("\x00", "").replace("\r", "\n"))
-    prints = fingerprint.compute_fingerprints(text)
+    prints, detection = fingerprint.compute_fingerprints(text), language.detected(text)
     return Page(
         url=url,
         title=text.partition("\n")[0][:TITLE_LENGTH_MAX].rstrip(),
         text=text,
         content_spans=((0, len(text)),) if text else (),
-        language=language.detect(text),
+        language=detection.code,
+        language_chars=detection.chars,
         charset=encoding,
         cut_text=cut_text,
         robots=robots_meta.combine([robots]),
@@ -226,7 +252,7 @@ def _parse_document(kind: str, body: bytes, url: str, robots: frozenset[str], id
         links.add(href, anchor, "")
     text, cut_text = normalize_lines(replace_invalid_characters("\n".join(extracted.lines)))
     title = extracted.best_title()[:TITLE_LENGTH_MAX].rstrip() or text.partition("\n")[0][:TITLE_LENGTH_MAX].rstrip()
-    prints = fingerprint.compute_fingerprints(f"{title}\n{text}")
+    prints, detection = fingerprint.compute_fingerprints(f"{title}\n{text}"), language.detected(text or title)
     return Page(
         url=url,
         title=title,
@@ -234,7 +260,8 @@ def _parse_document(kind: str, body: bytes, url: str, robots: frozenset[str], id
         content_spans=((0, len(text)),) if text else (),
         headings=tuple(extracted.headings),
         links=links.all(),
-        language=language.detect(text or title, extracted.language),
+        language=detection.code or language.normalize_tag(extracted.language),
+        language_chars=detection.chars,
         cut_text=cut_text,
         robots=robots_meta.combine([robots]),
         content_id=prints.content_id,
@@ -264,6 +291,7 @@ def _read_elements(document: Document, agent: str) -> _PageElements:
             facts.frames.append(element.attr("src") or "")
         elif len(facts.headings) < HEADINGS_MAX and (heading := _single_line(element.to_text(), HEADING_LENGTH_MAX)):
             facts.headings.append(heading)
+            facts.h1 = facts.h1 or (heading if tag == "h1" else "")
     return facts
 
 
@@ -272,6 +300,8 @@ def _read_meta(element: Element, facts: _PageElements, agent: str) -> None:
     key = (name or element.attr("property") or element.attr("itemprop") or "").lower()
     if key in META_DATES and (element.attr("itemprop") is None or element.closest("[itemscope]") is None):
         facts.dates.append((key, element.attr("content") or ""))
+    elif key in STATED_META:
+        facts.stated.setdefault(key, _single_line(element.attr("content") or "", TITLE_LENGTH_MAX))
     if name is not None:
         if robots := robots_meta.from_meta(name, element.attr("content") or "", agent):
             facts.robots.append(robots)

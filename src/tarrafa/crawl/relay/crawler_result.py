@@ -63,6 +63,7 @@ def to_page(result: CrawlerResult, url: str, identity: UrlIdentity) -> Page:
     text, cut_text = normalize_lines(replace_invalid_characters(result.text[: 2 * TEXT_LENGTH_MAX + 1]))
     prints = fingerprint.compute_fingerprints(f"{title}\n{text}")
     reported_id = xxh3_128_hexdigest(f"{result.crawler}\n{result.digest}".encode()) if result.digest else ""
+    detection = language.detected(text or title)
     headings = (one_line(heading, HEADING_LENGTH_MAX) for heading in result.headings[:HEADINGS_MAX])
     vocabularies = tuple(name[:VOCABULARY_LENGTH_MAX] for name in result.vocabularies[:VOCABULARIES_MAX])
     return Page(
@@ -71,7 +72,8 @@ def to_page(result: CrawlerResult, url: str, identity: UrlIdentity) -> Page:
         text=text,
         headings=tuple(filter(None, headings)),
         links=result.links,
-        language=language.detect(text or title, result.language),
+        language=detection.code or language.normalize_tag(result.language),
+        language_chars=detection.chars,
         canonical=(identity.canonicalize(result.canonical, url) or "") if result.canonical else "",
         robots=result.robots,
         content_id=prints.content_id if text else reported_id,

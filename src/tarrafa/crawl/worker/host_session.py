@@ -24,9 +24,9 @@ from msgspec.structs import replace
 
 from tarrafa.clock import Clock, boottime
 from tarrafa.config import Collection
-from tarrafa.crawl.scope.traps import TrapMemory
 from tarrafa.crawl.worker.collection_state import CollectionInForce, WorkerCollections
 from tarrafa.crawl.worker.fetcher import build_request, decode_response
+from tarrafa.crawl.worker.host_memory import HostMemory
 from tarrafa.crawl.worker.outcome import FinishedVisit, conclude, refuse_visit
 from tarrafa.crawl.worker.parser_with_sandbox import DecodedBody, ParseJobResult
 from tarrafa.crawl.worker.politeness import HostPacing, HostResolver, PoliteFetcher, RequestFetcher
@@ -174,9 +174,9 @@ class HostSession:
             partial(is_current, lease.collection, self.began_at),
         )
         self.visits = VisitQueue(deque(lease.visits))
-        self.trap_memory = TrapMemory(lease.memory, collection.scope, lease.collection)
+        self.memory = HostMemory(lease.memory, collection.scope, lease.collection)
         self.robots_fetch = RobotsFetch(
-            lease, self.polite_fetcher, robots_cache, resolver, overload, self.trap_memory, committer.archive_robots
+            lease, self.polite_fetcher, robots_cache, resolver, overload, self.memory.traps, committer.archive_robots
         )
         self._parser, self._committer, self._resolver, self._overload = parser, committer, resolver, overload
         self._answered: AnsweredVisit | None = None  # to be parsed while the next request is on its way
@@ -213,7 +213,7 @@ class HostSession:
         old, new = before.politeness, after.politeness
         if before.network != after.network or (old.robots, old.per_ip) != (new.robots, new.per_ip):
             self.stop()
-        self.trap_memory.set_limits(after.scope)
+        self.memory.traps.set_limits(after.scope)
         if self.is_stopped:  # the next session computes the delays; the back-off of a failing host is decided already
             return
         if self.polite_fetcher.resolved.is_known:
@@ -236,7 +236,7 @@ class HostSession:
             wanted=self.visits.wanted_by_pace(),
             failures=pacing.failures,
             robots_copy=self.robots_fetch.take_new_copy(),
-            memory=self.trap_memory.encode_if_changed() if not keep or not self.visits.waiting else None,
+            memory=self.memory.encode_if_changed(is_leaving=not keep, is_idle=not self.visits.waiting),
             trouble=pacing.trouble,
             run=lease.run,
         )
@@ -435,11 +435,11 @@ class HostSession:
                 heavy = visit.role == UrlRole.SITEMAP or len(response.raw_body) > HEAVY_BYTES
                 body, parsed = await self._parse(visit, response, heavy=heavy)
                 if parsed is not None and parsed.hostile:
-                    self.trap_memory.count_hostile_page()
+                    self.memory.traps.count_hostile_page()
                 if self._is_a_page(parsed, response):  # announced as a sitemap or feed
                     visit = replace(visit, role=int(UrlRole.PAGE))
                     body, parsed = await self._parse(visit, response, heavy=heavy)
-            facts = (self.collection, self.admission, answered.at, body, parsed, self.trap_memory)
+            facts = (self.collection, self.admission, answered.at, body, parsed, self.memory)
             return conclude(visit, answered.request, response, *facts, self.robots_fetch.rules)
         except Exception as error:
             traceback.print_exc()
@@ -472,7 +472,7 @@ class HostSession:
         """Why no request may be made for this visit; 0 if one may."""
         if status := self._takedown_or_dismissal_status(visit) or self.polite_fetcher.resolved.error:
             return status
-        return visit_refusal_status(visit, self.collection, self.admission, self.trap_memory, self.robots_fetch.allows)
+        return visit_refusal_status(visit, self.collection, self.admission, self.memory.traps, self.robots_fetch.allows)
 
 
 class SessionTable:

@@ -2,7 +2,7 @@
 
 The input is a visit, its response and the result of the parser. The output is the outcome, the archive record, and the
 discovered URLs.
-Promises: no I/O and no clock; a page is counted in the `TrapMemory` that is given, and nothing else is changed. The
+Promises: no I/O and no clock; a page is counted in the `HostMemory` that is given, and nothing else is changed. The
 worker waits, parses and writes.
 """
 
@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from tarrafa.archive.warc_writer import WarcExchange, payload_digest
 from tarrafa.config import Collection
 from tarrafa.crawl.scope.admission import Admission
-from tarrafa.crawl.scope.traps import TrapMemory
 from tarrafa.crawl.worker.fetcher import build_exchange, user_agent
+from tarrafa.crawl.worker.host_memory import HostMemory
 from tarrafa.crawl.worker.parser_with_sandbox import DecodedBody, ParseJobResult
 from tarrafa.fetch.http_message import (
     FetchRequest,
@@ -65,7 +65,7 @@ def conclude(
     at: float,
     body: DecodedBody | None = None,
     parsed: ParseJobResult | None = None,
-    trap_memory: TrapMemory | None = None,
+    memory: HostMemory | None = None,
     rules: RobotsRules | None = None,
 ) -> FinishedVisit:
     """Conclude a visit. `at` is when the response was complete; `parsed` is the result of `body.job`, if there was one;
@@ -73,7 +73,7 @@ def conclude(
     status, error = (body.status, body.error) if body is not None else (response.status, response.error)
     page = None
     if parsed is not None:
-        page, status, error = _classify_page(visit, parsed, collection, admission, trap_memory)
+        page, status, error = _classify_page(visit, parsed, collection, admission, memory)
         page = _without_future_dates(page, at) if page is not None else None
     location = _redirect_target(visit, response, admission, status, page)
     if location and visit.redirects >= collection.fetch.redirects_max:
@@ -87,6 +87,7 @@ def conclude(
     followed = (
         page is not None and not _is_copy(page, visit, status) and (kept or not admission.is_outside_hosts(visit.url))
     )
+    content_id = _compared_id(page, collection) if page is not None else ""
     outcome = Outcome(
         status,
         at,
@@ -94,7 +95,7 @@ def conclude(
         type=response.head.content_type or (body.type if body is not None else ""),
         length=len(response.raw_body),
         elapsed_s=round(response.elapsed_s, 4),
-        content_id=page.content_id if page else "",
+        content_id=content_id,
         etag=response.head.get("etag")[:500] or None,
         last_modified=response.head.get("last-modified")[:100] or None,
         location=location,
@@ -108,7 +109,7 @@ def conclude(
         grace=status in GONE and visit.gone == 0,
         server=_server_software(response.head),
         announced=visit.announced if kept else 0.0,
-        changed=kept and page is not None and visit.content_id not in (None, "", page.content_id),
+        changed=kept and page is not None and visit.content_id not in (None, "", content_id),
         same_since=visit.archived if kept and payload == visit.payload else 0.0,
     )
     if page is not None and not kept:  # its links and status are kept, its text is not
@@ -150,7 +151,7 @@ def discovered_urls(
 
 
 def _classify_page(
-    visit: Visit, parsed: ParseJobResult, collection: Collection, admission: Admission, trap_memory: TrapMemory | None
+    visit: Visit, parsed: ParseJobResult, collection: Collection, admission: Admission, memory: HostMemory | None
 ) -> tuple[Page | None, int, Message | str]:
     """Decide whether the collection keeps a page, and with which status. Beyond its hosts only the language decides."""
     page, languages = parsed.page, collection.scope.languages
@@ -160,15 +161,24 @@ def _classify_page(
         return None, Status.INVALID_RESPONSE, message("neither a sitemap nor a feed")
     if page is None:
         return None, 200, ""
+    if memory is not None:
+        page = memory.describe(page)
     if languages and page.language not in languages:
         return (
             page,
             Status.LANGUAGE_OUTSIDE if admission.is_outside_hosts(visit.url) else Status.LANGUAGE_NOT_WANTED,
             "",
         )
-    if trap_memory is not None and (copy := trap_memory.check_page(page, visit)):
+    if memory is not None and (copy := memory.traps.check_page(page, visit)):
         return page, copy, ""
     return page, 200 if admission.wants_data_of(page) else Status.NOT_STRUCTURED, ""
+
+
+def _compared_id(page: Page, collection: Collection) -> str:
+    """The id by which a page has changed or not: of its text, or of its main content, if the collection says so. The
+    content as the page itself shows it, without what was learned of the host: the same bytes give the same id."""
+    by_content = collection.revisit.change == "content"
+    return (page.main_content_id if by_content else "") or page.content_id
 
 
 def _without_future_dates(page: Page, at: float) -> Page:

@@ -1,0 +1,310 @@
+"""HostProfile: what the pages of one host have in common: the lines of its template, the name in its titles, its
+languages.
+
+A crawler sees many pages of a host. A line that stands on many of them is its template, however it is marked up; the
+end that many titles share is the site's name; a text too short to show its language is in the language of its site.
+The profile learns from each page as it comes, and says of the same page: which lines are template, the headline, the
+language, and the content without template.
+
+Lines are counted by their 32-bit hash, once for each page. Rare lines are forgotten when there are too many, and all
+counts are halved from time to time, so that a new design is learned. A line is template if it was on LINE_PAGES_MIN
+pages and on LINE_SHARE_MIN of all: a line that a series of articles shares is not. The same page visited again, and a
+page with the same text, are not counted twice; of a host that is known well, one page in SAMPLED_ONE_IN is counted.
+
+Promises: pure, bounded (STATE_LINES_MAX lines, some 3 KB stored), the same pages in the same order give the same
+profile on every machine. What it says of a page is stored with the page, and not computed again from the archive.
+Known weakness: the first pages of a host are judged by themselves; a host with many small sites in it has the template
+of none of them.
+"""
+
+import re
+from collections.abc import Iterable
+from itertools import accumulate, compress, count
+from operator import add, and_
+from typing import TypeVar
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+from xxhash import xxh32_intdigest
+
+from tarrafa.model import Page
+from tarrafa.parse import fingerprint, language
+from tarrafa.parse.main_content import runs, spans_of
+from tarrafa.parse.page_title import TitleCut, title_cuts
+
+LINES_READ_MAX = 1_024  # of one page, half of them from its end
+LINE_LENGTH_MAX = 400  # a longer one is not learned
+STATE_LINES_MAX = 400
+LINE_PAGES_MIN = 5
+LINE_SHARE_MIN = 0.25
+PAGES_MAX = 250  # then all counts are halved; counts are stored in a byte
+KNOWN_PAGES, SAMPLED_ONE_IN = 64, 8  # a host is known well after so many pages, and then learned from these
+RECENT_MAX = 128  # pages that are not counted again
+REMOVED_RUN_CHARS_MIN = 40  # shorter runs of template lines stay in the content: a closing brace, "Example"
+CONTENT_LEFT_CHARS_MIN, CONTENT_LEFT_SHARE_MIN = 80, 0.25  # with less left, the content is left as it was
+REJUDGED_SHARE = 0.25  # of the content was template: its language and simhash are computed again
+AFFIXES_MAX, AFFIX_LENGTH_MAX = 48, 100
+AFFIX_TITLES_MIN, AFFIX_SHARE_MIN, WEAK_AFFIX_SHARE_MIN = 4, 0.3, 0.6  # weak: behind a colon
+LANGUAGES_MAX = 8
+LANGUAGE_CHARS_MIN = 200  # of a text whose language is believed, whatever its site; and which is counted
+LANGUAGE_PAGES_MIN = 5
+SITE_LANGUAGE_SHARE_MIN = 0.6  # of its pages: the site's language, for texts that do not show any
+STRANGE_LANGUAGE_SHARE_MAX = 0.1  # a short text is not believed to be in a language so rare on its site
+STORED_PAGES_MIN, UNSTORED_PAGES_MAX = 2, 32
+
+_word = re.compile(r"\w")
+
+K = TypeVar("K")
+
+
+class HostProfileState(msgspec.Struct, array_like=True):
+    """A host profile as it is stored."""
+
+    pages: int = 0
+    lines: bytes = b""  # hashes of 32 bits
+    line_counts: bytes = b""  # how many pages have each line
+    titles: int = 0
+    affixes: dict[str, int] = {}  # beginnings that end with a separator, and ends that begin with one
+    languages: dict[str, int] = {}
+    recent: bytes = b""  # hashes of URLs, texts and titles
+
+
+_decoder = msgspec.msgpack.Decoder(HostProfileState)
+
+
+class HostProfile:
+    """What was learned of one host."""
+
+    def __init__(self, content: bytes = b"") -> None:
+        try:
+            kept = _decoder.decode(content) if content else HostProfileState()
+            lines, recent = _unpacked(kept.lines), _unpacked(kept.recent)
+            self._lines = dict(zip(lines, kept.line_counts, strict=True))
+        except (msgspec.MsgspecError, ValueError):  # written by another version
+            kept, lines, recent, self._lines = HostProfileState(), [], [], {}
+        self._pages, self._titles = kept.pages, kept.titles
+        self._affixes, self._languages = kept.affixes, kept.languages
+        self._recent = dict.fromkeys(recent)
+        self._unstored = 0
+
+    def describe(self, page: Page) -> Page:
+        """The page as the host's other pages explain it. The page is counted first."""
+        if not page.text and not page.title:
+            return page
+        lines = page.text.encode("utf-8", "replace").split(b"\n")
+        if len(lines) > LINES_READ_MAX:
+            lines = [*lines[: LINES_READ_MAX // 2], *lines[-LINES_READ_MAX // 2 :]]
+        hashes = list(map(xxh32_intdigest, lines))
+        is_counted = self._is_counted(page)
+        if is_counted:
+            self._count_lines(lines, hashes)
+            self._count_title(page.title)
+        stated = self._headline(page)
+        if self._pages >= LINE_PAGES_MIN:
+            page = self._without_template(page, hashes)
+        if is_counted:
+            self._count_language(page)
+        spoken = self._language(page)
+        if (stated, spoken) != (page.headline, page.language):
+            page = replace(page, headline=stated, language=spoken)
+        return page
+
+    # -- learning ----------------------------------------------------------------------------------------------
+
+    def _is_counted(self, page: Page) -> bool:
+        """Whether to learn from a page: not if it, or its text, was counted a short while ago."""
+        url = xxh32_intdigest(page.url.encode("utf-8", "replace"))
+        if self._pages >= KNOWN_PAGES and url % SAMPLED_ONE_IN:
+            return False
+        keys = (url, int(page.content_id[:8] or "0", 16))
+        is_new = not any(key in self._recent for key in keys)
+        self._remember(keys)
+        return is_new
+
+    def _remember(self, keys: Iterable[int]) -> None:
+        for key in keys:
+            self._recent.pop(key, None)
+            self._recent[key] = None
+        while len(self._recent) > RECENT_MAX:
+            del self._recent[next(iter(self._recent))]
+
+    def _count_lines(self, lines: list[bytes], hashes: list[int]) -> None:
+        if self._pages >= PAGES_MAX:
+            self._halve()
+        self._pages += 1
+        self._unstored += 1
+        counts = self._lines
+        for key in {key for key, line in zip(hashes, lines, strict=True) if len(line) <= LINE_LENGTH_MAX}:
+            counts[key] = counts.get(key, 0) + 1
+        keep_most_frequent(counts, 2 * STATE_LINES_MAX, 4 * STATE_LINES_MAX)
+
+    def _count_title(self, title: str) -> None:
+        key = xxh32_intdigest(title.encode("utf-8", "replace"))
+        if not title or key in self._recent:
+            return
+        self._remember((key,))
+        self._titles += 1
+        for affix in {text for cut in title_cuts(title) for text in (cut.prefix, cut.suffix)}:
+            if len(affix) <= AFFIX_LENGTH_MAX:
+                self._affixes[affix] = self._affixes.get(affix, 0) + 1
+        keep_most_frequent(self._affixes, 2 * AFFIXES_MAX, 4 * AFFIXES_MAX)
+
+    def _count_language(self, page: Page) -> None:
+        if page.language_chars >= LANGUAGE_CHARS_MIN:
+            self._languages[page.language] = self._languages.get(page.language, 0) + 1
+            keep_most_frequent(self._languages, LANGUAGES_MAX)
+
+    def _halve(self) -> None:
+        self._pages //= 2
+        self._titles //= 2
+        self._lines = _halved(self._lines)
+        self._affixes = _halved(self._affixes)
+        self._languages = _halved(self._languages)
+
+    # -- what it says of a page --------------------------------------------------------------------------------
+
+    def _without_template(self, page: Page, hashes: list[int]) -> Page:
+        """The page with its template lines marked, and taken out of content and lists of links."""
+        least = max(LINE_PAGES_MIN, LINE_SHARE_MIN * self._pages)
+        counts = self._lines
+        is_template = bytearray([counts.get(key, 0) >= least for key in hashes])
+        if 1 not in is_template:
+            return page
+        own = list(map(len, page.text.split("\n")))
+        if len(own) > len(hashes):
+            half = len(hashes) // 2
+            is_template[half:half] = bytes(len(own) - len(hashes))
+        starts = list(map(add, accumulate(own, initial=0), count()))
+        numbers = {start: number for number, start in enumerate(starts)}
+        is_content, is_listed = bytearray(len(own)), bytearray(len(own))
+        for spans, marked in ((page.content_spans, is_content), (page.link_list_spans, is_listed)):
+            for start, end in spans:
+                first, after = numbers[start], numbers[end + 1]
+                marked[first:after] = b"\1" * (after - first)
+        removed_chars = _remove_template(is_content, is_template, own)
+        is_template = bytearray(map(_without, is_template, is_content))
+        is_listed = bytearray(map(_without, is_listed, is_template))
+        before = sum(end - start for start, end in page.content_spans)
+        page = replace(
+            page,
+            content_spans=tuple(spans_of(runs(is_content), starts)) if removed_chars else page.content_spans,
+            template_spans=tuple(spans_of(runs(is_template), starts)),
+            link_list_spans=tuple(spans_of(runs(is_listed), starts)),
+        )
+        return _judged_again(page) if removed_chars > REJUDGED_SHARE * before else page
+
+    def _headline(self, page: Page) -> str:
+        """The title without the affixes that many titles of the host have, or what the page itself shows."""
+        cuts = title_cuts(page.title) if self._titles >= AFFIX_TITLES_MIN else []
+        prefixes = [cut for cut in reversed(cuts) if self._is_common(cut.prefix, cut)]
+        suffixes = [cut for cut in cuts if self._is_common(cut.suffix, cut)]
+        prefix, suffix = (found[0] if found else None for found in (prefixes, suffixes))
+        if prefix is None and suffix is None:
+            return page.headline
+        start = len(prefix.prefix) if prefix is not None else 0
+        end = len(suffix.before) if suffix is not None else len(page.title)
+        if prefix is not None and suffix is not None and not _word.search(page.title[start:end]):
+            if self._affixes[prefix.prefix] >= self._affixes[suffix.suffix]:
+                end = len(page.title)
+            else:
+                start = 0
+        found = page.title[start:end]
+        if not _word.search(found):
+            return page.headline
+        return page.headline if page.headline and page.headline in found else found
+
+    def _is_common(self, affix: str, cut: TitleCut) -> bool:
+        share = WEAK_AFFIX_SHARE_MIN if cut.is_weak else AFFIX_SHARE_MIN
+        return self._affixes.get(affix, 0) >= max(AFFIX_TITLES_MIN, share * self._titles)
+
+    def _language(self, page: Page) -> str:
+        """The language of a page. A text that is short, or shows none, follows its site."""
+        if page.language_chars >= LANGUAGE_CHARS_MIN or not self._languages:
+            return page.language
+        total = sum(self._languages.values())
+        site = max(self._languages, key=self._languages.__getitem__)
+        if total < LANGUAGE_PAGES_MIN or self._languages[site] < SITE_LANGUAGE_SHARE_MIN * total:
+            return page.language
+        is_strange = self._languages.get(page.language, 0) <= STRANGE_LANGUAGE_SHARE_MAX * total
+        return site if is_strange or not page.language_chars else page.language
+
+    # -- storage -----------------------------------------------------------------------------------------------
+
+    def is_worth_storing(self, *, is_leaving: bool) -> bool:
+        """Whether enough was learned since it was stored; at the end of a session, anything."""
+        if self._pages < STORED_PAGES_MIN:
+            return False
+        return self._unstored >= UNSTORED_PAGES_MAX or (is_leaving and self._unstored > 0)
+
+    def encode(self) -> bytes:
+        """The profile to store."""
+        self._unstored = 0
+        lines = dict(self._lines)
+        if self._pages > LINE_PAGES_MIN:
+            lines = {key: pages for key, pages in lines.items() if pages > 1}
+        keep_most_frequent(lines, STATE_LINES_MAX)
+        affixes = dict(self._affixes)
+        keep_most_frequent(affixes, AFFIXES_MAX)
+        return msgspec.msgpack.encode(
+            HostProfileState(
+                self._pages,
+                _packed(lines),
+                bytes(lines.values()),
+                self._titles,
+                affixes,
+                self._languages,
+                _packed(self._recent),
+            )
+        )
+
+
+def _remove_template(is_content: bytearray, is_template: bytearray, lengths: list[int]) -> int:
+    """Take the long runs of template lines out of the content; returns how many characters. Nothing, if little would be
+    left."""
+    found = [
+        (first, end, size)
+        for first, end in runs(bytearray(map(and_, is_content, is_template)))
+        if (size := sum(lengths[first:end])) >= REMOVED_RUN_CHARS_MIN
+    ]
+    removed, before = sum(size for _, _, size in found), sum(compress(lengths, is_content))
+    if before - removed < max(CONTENT_LEFT_CHARS_MIN, CONTENT_LEFT_SHARE_MIN * before):
+        return 0
+    for first, end, _ in found:
+        is_content[first:end] = bytes(end - first)
+    return removed
+
+
+def _judged_again(page: Page) -> Page:
+    """Language and simhash by a content of which much was template."""
+    content = page.content
+    detection = language.detected(content)
+    if not detection.code:
+        return replace(page, language_chars=0)
+    simhash = fingerprint.compute_fingerprints(f"{page.title}\n{content}").simhash if page.main_content_id else 0
+    return replace(page, language=detection.code, language_chars=detection.chars, simhash=simhash or page.simhash)
+
+
+def _without(marked: int, other: int) -> int:
+    return marked & ~other
+
+
+def _halved(counts: dict[K, int]) -> dict[K, int]:
+    return {key: number // 2 for key, number in counts.items() if number > 1}
+
+
+def keep_most_frequent(counts: dict[K, int], most: int, above: int = 0) -> None:
+    """Forget the other entries; of equals, the older ones. With up to `above` entries nothing is forgotten."""
+    if len(counts) > max(most, above):
+        newest = list(counts.items())[::-1]
+        kept = sorted(newest, key=lambda item: -item[1])[:most]
+        counts.clear()
+        counts.update(reversed(kept))
+
+
+def _packed(numbers: Iterable[int]) -> bytes:
+    return np.array([*numbers], "<u4").tobytes()
+
+
+def _unpacked(content: bytes) -> list[int]:
+    return list(map(int, np.frombuffer(content, "<u4")))
