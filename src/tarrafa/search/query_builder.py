@@ -6,9 +6,10 @@ stand above ten thousand Portuguese ones, because *their* spelling of the word i
 left out. A function word (`de`) only adds to the score of pages that another part of the query finds. Filters never add
 to a score; where there are only filters, all pages score alike, and links decide. Synonyms can only add pages and
 score. Ranking, as measured (docs/decisions): BM25 of the catch-all field, plus 0.3 of the title's, plus 0.1 of the
-template's, plus 0.3 for each two adjacent words of the query that are adjacent in the page. Where these two words stand in many pages, each of them
-is no frequent word of its language, and positions would have to be read in all these pages, only the best matches of a
-shard gain from them (`BuiltQuery.late`). Knows nothing of hits or snippets.
+template's, plus 0.3 for each two adjacent words of the query that are adjacent in the page. Where these two words stand
+in many pages, each of them is no frequent word of its language, and positions would have to be read in all these pages,
+only the best matches of a shard gain from them (`BuiltQuery.late`).
+Knows nothing of hits or snippets.
 """
 
 from collections.abc import Callable, Iterable
