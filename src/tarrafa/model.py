@@ -499,6 +499,9 @@ class Hit(msgspec.Struct, frozen=True):
     pinned: bool = False  # placed here by the operators
     declared: tuple[DeclaredEntity, ...] = ()  # summary of the page's structured data
     date_kind: DateKind = "seen"  # what `updated` is
+    # Language and URL of the same page in other languages, if they are indexed.
+    alternates: tuple[tuple[str, str], ...] | msgspec.UnsetType = msgspec.UNSET
+    full_title: str | msgspec.UnsetType = msgspec.UNSET  # the whole title, where `title` is a part of it
 
 
 class ShardReport(msgspec.Struct, frozen=True):

@@ -6,11 +6,19 @@ from hypothesis import strategies as st
 
 from tarrafa.index.text_analysis import analyzer_for, compose, readings, word_spans
 from tarrafa.search.query_builder import terms_of_texts
-from tarrafa.search.snippet import SNIPPET_CHARS_MAX, make_snippet, mark_terms
+from tarrafa.search.snippet import SNIPPET_CHARS_MAX, SnippetSource, mark_terms
 from tarrafa.search.snippet import _places as places
+from tarrafa.search.snippet import make_snippet as make_snippet_of
 from tarrafa.testweb.world.lexicon import lexicon
 
 WANTED = frozenset(["red", "mar"])
+
+
+def make_snippet(text: str, wanted: frozenset[str], language: str, otherwise: frozenset[str] = frozenset()) -> str:
+    """Of a text that is all content."""
+    return make_snippet_of(SnippetSource.of_content(text), wanted, language, otherwise)
+
+
 LANGUAGES = ["pt", "en", ""]
 ODD = [
     "uns",

@@ -21,10 +21,12 @@ import numpy.typing as npt
 import tantivy
 from xxhash import xxh3_64_intdigest
 
+from tarrafa.i18n import LANGUAGES
 from tarrafa.index import schema
 from tarrafa.index.index_state import IndexedStanding, PageFate
 from tarrafa.index.page_terms import PageTerms, page_terms, page_vocabulary
 from tarrafa.index.text_analysis import compose, fold, primary_language, words
+from tarrafa.index.text_parts import TextParts, text_parts
 from tarrafa.model import DateKind, DeclaredEntity, Outcome, Page, Status, UrlId, VisitRecord, is_inconclusive
 from tarrafa.parse.rdf.entity import collect_entities, searchable_kinds, summarize_entities
 from tarrafa.parse.rdf.nquads import parse_nquads
@@ -38,7 +40,13 @@ ANCHORS_MAX = 12
 ANCHORS_ENOUGH = 8  # a page with so many is not indexed again because others have come
 ANCHOR_WORDS_MAX = 15
 TEXT_WORDS_MAX = 50_000
+TEMPLATE_WORDS_MAX = 10_000
 SHOWN_CHARS_MAX = 60_000
+TITLE_CHARS_MAX = 300
+DESCRIPTION_CHARS_MAX = 300
+ALTERNATES_MAX = 8  # shown of a page in other languages
+LISTING_CHARS_MIN = 200  # of lists of links, in a page that is a listing
+LISTING_SHARE_MIN = 0.6  # the same as a share of lists and content
 URL_CHARS_MAX = 2_000
 ANSWERED_S_MAX = 60.0  # a Last-Modified so near before the answer is its time
 LABELS_MAX = 12  # of a host's name, from the right
@@ -172,14 +180,26 @@ def fill_document(
     ):
         found.add_integer(field, number)
     found.add_float(schema.STATIC, 2 ** link_factor(standing.rank) - 2)
-    title = page_terms(page.title, page.language, TITLE_WORDS_MAX)
+    title, parts = page_terms(page.headline or page.title, page.language, TITLE_WORDS_MAX), text_parts(page)
     _add_fingerprints(found, page, title.terms)
-    _add_terms(found, page, title, standing.anchors)
+    if page.canonical and page.canonical != record.url:
+        found.add_integer(schema.CANONICAL, split_url_id(url_id(page.canonical))[0])
+    if is_listing(parts):
+        found.add_integer(schema.LISTING, 1)
+    _add_terms(found, page, parts, title, standing.anchors)
     found.add_text(schema.URL, url_words(record.url))
     found.add_text(schema.WORDS, page_vocabulary(page.title, page.text, page.language, TEXT_WORDS_MAX))
     found.add_bytes(
-        schema.SHOWN, msgspec.msgpack.encode(_shown(record, page, language, date, summarize_entities(stated)))
+        schema.SHOWN, msgspec.msgpack.encode(_shown(record, page, parts, language, date, summarize_entities(stated)))
     )
+
+
+def is_listing(parts: TextParts) -> bool:
+    """Whether a page is little but a list of links: a page of a tag, a category, an archive. The template of its site
+    does not count.
+    """
+    listed = parts.listed_chars
+    return listed >= LISTING_CHARS_MIN and listed > LISTING_SHARE_MIN * (listed + len(parts.content))
 
 
 LINKS_SHARE = 0.1
@@ -187,6 +207,7 @@ LINKS_SHARE = 0.1
 IN_LINKS_RATIO = 4.0
 ANCHORS_IN_LINKS_RATIO = 2.0  # after so many times the in-links, its anchors are compared: new ones index it again, too
 LINK_FACTOR_RATIO = 1.05
+LISTING_FACTOR = 0.7  # of the score of a listing
 # A new page counts with the mean rank, and most pages fall below it: that alone (1.07) does not index them again.
 LOWER_LINK_FACTOR_RATIO = 1.1
 
@@ -276,13 +297,17 @@ def _hash(text: str) -> int:
 ENOUGH_ANCHORS_HASH = _hash("\n")  # in the place of the hash of ANCHORS_ENOUGH anchors or more
 
 
-def _add_terms(found: tantivy.Document | DocumentValues, page: Page, title: PageTerms, anchors: Sequence[str]) -> None:
+def _add_terms(
+    found: tantivy.Document | DocumentValues, page: Page, parts: TextParts, title: PageTerms, anchors: Sequence[str]
+) -> None:
     """Add each text as a value of its own, repeated for its weight: tantivy leaves a gap between two values, so that a
     phrase never matches across them and still matches inside each.
     """
     language = page.language
-    if title.terms:
-        found.add_text(schema.TITLE, title.terms)
+    affix = page_terms(_affix(page), language, TITLE_WORDS_MAX)
+    for own in (title.terms, affix.terms):
+        if own:
+            found.add_text(schema.TITLE, own)
     weighted: Iterable[tuple[PageTerms, int]] = (
         (title, schema.TITLE_WEIGHT),
         *(
@@ -290,7 +315,7 @@ def _add_terms(found: tantivy.Document | DocumentValues, page: Page, title: Page
             for text in page.headings[:HEADINGS_MAX]
         ),
         *((page_terms(text, language, ANCHOR_WORDS_MAX), schema.ANCHOR_WEIGHT) for text in anchors[:ANCHORS_MAX]),
-        (page_terms(page.text, language, TEXT_WORDS_MAX), 1),
+        (page_terms(parts.own, language, TEXT_WORDS_MAX), 1),
     )
     length = 0
     for (terms, pairs, count), times in weighted:
@@ -300,17 +325,63 @@ def _add_terms(found: tantivy.Document | DocumentValues, page: Page, title: Page
                 found.add_text(schema.PAIRS, pairs)
         length += times * count
     found.add_integer(schema.LENGTH, length)
+    for terms in (affix.terms, page_terms(parts.template, language, TEMPLATE_WORDS_MAX).terms):
+        if terms:
+            found.add_text(schema.TEMPLATE, terms)
+
+
+def _affix(page: Page) -> str:
+    """What the title says beside the headline: the name of the site."""
+    return page.title.replace(page.headline, " ", 1) if page.headline and page.headline != page.title else ""
 
 
 def _shown(
-    record: VisitRecord, page: Page, language: str, date: ShownDate, declares: tuple[DeclaredEntity, ...]
+    record: VisitRecord,
+    page: Page,
+    parts: TextParts,
+    language: str,
+    date: ShownDate,
+    declares: tuple[DeclaredEntity, ...],
 ) -> schema.StoredDocument:
-    title, text = " ".join(page.title.split())[:300], compose(page.text[:SHOWN_CHARS_MAX])
-    mime = record.outcome.type.partition(";")[0].strip().lower()
-    moment = datetime.fromtimestamp(int(date.at), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    shown, whole = (" ".join(text.split())[:TITLE_CHARS_MAX] for text in (page.headline or page.title, page.title))
+    content, other, template = map(compose, (parts.content, parts.other, parts.template))
+    own = "\n".join(filter(None, (content, other)))[:SHOWN_CHARS_MAX]
+    text = "\n".join(filter(None, (own, template)))[:SHOWN_CHARS_MAX]
     return schema.StoredDocument(
-        record.url, title, text, language, moment, record.collection, mime, declares, date.kind
+        record.url,
+        shown,
+        text,
+        language,
+        datetime.fromtimestamp(int(date.at), UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        record.collection,
+        record.outcome.type.partition(";")[0].strip().lower(),
+        tuple(one for one in declares if tells_facts(one, whole)),
+        date.kind,
+        min(len(content), SHOWN_CHARS_MAX),
+        len(own),
+        whole if whole != shown else "",
+        " ".join(compose(page.description).split())[:DESCRIPTION_CHARS_MAX],
+        _shown_alternates(record.url, page.alternates),
     )
+
+
+def tells_facts(declared: DeclaredEntity, title: str) -> bool:
+    """Whether an entity tells more than the result shows anyway: facts, or a name that the title does not hold. The
+    name in Open Graph data is that of the page.
+    """
+    is_named = bool(declared.name) and " ".join(declared.name.split()).casefold() not in title.casefold()
+    return bool(declared.facts) or (is_named and not declared.kind.startswith("og:"))
+
+
+def _shown_alternates(url: str, alternates: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """The page in other languages, those of the interface first."""
+    others = {
+        code: other
+        for code, other in alternates
+        if other != url and code != "x-default" and other.startswith(("http://", "https://"))
+    }
+    first = sorted(others.items(), key=lambda one: primary_language(one[0]) not in LANGUAGES)  # stable
+    return tuple(first[:ALTERNATES_MAX])
 
 
 def shown_date(page: Page, outcome: Outcome) -> ShownDate:

@@ -5,7 +5,9 @@ happened and what to do. A document's `key` is raw text, because deleting by an 
 nothing. An index of another layout is recognised by the schema in its own `meta.json`, and never opened. Knows nothing
 of records or queries.
 
-`all` holds all searchable text, the title eight times, headings and anchors three times: term frequency is the weight.
+`all` holds the text of the page, the title eight times, headings and anchors three times: term frequency is the weight.
+`template` holds what the page shares with others of its host or only lists (menus, lists of links, the name of the site
+in its title): it is found there, and scores little.
 `pairs` holds each two adjacent frequent terms as one term (`frequent_words`): a phrase of two frequent words is one
 look-up there, where their positions would take twenty times as long. `title` adds a small score and serves `intitle:`.
 `words` holds each different word once, as it is written, behind its folded form where that is another
@@ -41,6 +43,7 @@ KEY = "key"  # collection and URL id: identifies a document
 COLLECTION = "collection"
 ALL = "all"
 PAIRS = f"pairs_{frequent_words.FORMAT}"  # another list of frequent words is another layout
+TEMPLATE = "template"
 TITLE = "title"
 SITE = "site"  # the host's name and every domain above it
 HOST = "host"
@@ -56,14 +59,18 @@ SITE_ID = "site_id"  # hash of the site's name, fast to read for many hits
 ID_HIGH, ID_LOW = "id_high", "id_low"  # the URL's id in two halves, fast to read for many hits
 CONTENT = "content"  # half of the content id: exact copies have the same; a page without words has none
 SIMHASH = "simhash"  # near copies differ in few bits; a short page has none, and only exact copies
-HEADLINE = "headline"  # hash of the title
+HEADLINE = "headline"  # hash of the shown title
+CANONICAL = "canonical"  # first half of the id of another URL, if the page names one as its canonical URL
+LISTING = "listing"  # 1: little but a list of links, such as a page of a tag
 URL_LENGTH = "url_length"
 LENGTH = "length"  # number of terms in `all`
 SHOWN = "shown"  # a `StoredDocument`, only stored
 
 
 class StoredDocument(msgspec.Struct, frozen=True, array_like=True):
-    """The displayed fields of a document; the letters of the text are composed."""
+    """The displayed fields of a document; the letters of the text are composed. The text begins with the content of the
+    page, its other lines follow, then what it shares with other pages or only lists.
+    """
 
     url: str
     title: str
@@ -74,18 +81,23 @@ class StoredDocument(msgspec.Struct, frozen=True, array_like=True):
     type: str = ""
     declared: tuple[DeclaredEntity, ...] = ()
     date_kind: DateKind = "seen"
+    content_chars: int = 0  # of the text
+    own_chars: int = 0  # of the text: content and other lines
+    full_title: str = ""  # if it is another than the shown one
+    description: str = ""
+    alternates: tuple[tuple[str, str], ...] = ()  # hreflang and URL
 
 
 def _build() -> tantivy.Schema:
     builder = tantivy.SchemaBuilder()
     for name in (KEY, COLLECTION, SITE, HOST, LANGUAGE, TYPE, KIND):
         builder.add_text_field(name, tokenizer_name="raw", index_option="basic")
-    for name in (ALL, PAIRS, TITLE, URL):
+    for name in (ALL, PAIRS, TEMPLATE, TITLE, URL):
         builder.add_text_field(name, tokenizer_name=TOKENIZER, index_option="position")
     builder.add_text_field(WORDS, tokenizer_name=TOKENIZER, index_option="basic")
     for name in (ID_HIGH, CONTENT):
         builder.add_integer_field(name, indexed=True, fast=True)
-    for name in (ID_LOW, SIMHASH, HEADLINE, URL_LENGTH, LENGTH, DATE, IN_LINKS, SITE_ID):
+    for name in (ID_LOW, SIMHASH, HEADLINE, CANONICAL, LISTING, URL_LENGTH, LENGTH, DATE, IN_LINKS, SITE_ID):
         builder.add_integer_field(name, fast=True)
     builder.add_float_field(STATIC, fast=True)
     builder.add_bytes_field(SHOWN, stored=True)

@@ -15,16 +15,24 @@ page and its printable version, which lacks the menus, 16 are within 3 bits (6 b
 covers menus as well. Where a whole site has one title, 3 % of the pairs of pages with 10 % of their words to
 themselves are within 3 bits, and one in six of the pairs with 5 % (6 bits: 20 % and two in three). Hence the limit
 of 3 bits, and hence users can list the copies of a hit.
+
+A page that names another URL as its canonical one joins the page of that URL, and the pages that name the same. What a
+page says of itself is not trusted alone: pages of different sites must be near copies; pages of one site must have the
+same title, or no clearly different text (SAME_SITE_BITS; many systems name the home page on every page). The canonical
+page represents the group if the page that would represent it names that page: nobody else can take its place.
 """
 
 from typing import NamedTuple
 
 import msgspec
 
+from tarrafa.index.document_fields import split_url_id
 from tarrafa.model import UrlId
 from tarrafa.search.request import Candidate
 
 NEAR_BITS = 3
+SAME_SITE_BITS = 16  # of pages of one site with one canonical URL; unrelated texts differ in 32
+CANONICAL_STEPS_MAX = 3  # from a page to its canonical page, and on to the canonical page of that
 COMPARED_MAX = 50  # newest groups of the same title: a whole site may share one title, and copies rank side by side
 NEAR_SCORE = 0.05
 _64_BITS = (1 << 64) - 1
@@ -52,6 +60,7 @@ class Deduplicator:
         self._urls: set[UrlId] = set()
         self._by_content: dict[int | None, DuplicateGroup] = {}
         self._by_headline: dict[int | None, NearDuplicates] = {}
+        self._by_canonical: dict[int, list[tuple[Candidate, DuplicateGroup]]] = {}
 
     def add(self, block: list[RankedCandidate]) -> None:
         """Add the next block, best candidate first."""
@@ -73,6 +82,8 @@ class Deduplicator:
             near = self._by_headline.get(headline)
             if near is not None and simhash is not None:
                 group = _nearest(near, simhash)
+            if group is None:
+                group = self._same_page(candidate)
             if group is not None:
                 group.append(one)
             else:
@@ -80,11 +91,26 @@ class Deduplicator:
                 self.all.append(group)
                 if simhash is not None:
                     self._by_headline.setdefault(headline, []).append((simhash, group))
+            self._register(candidate, group)
             if content is not None:
                 contents[content] = group
         for group in self.all[before:]:
             if len(group) > 1:
                 _choose_representative(group)
+
+    def _same_page(self, candidate: Candidate) -> DuplicateGroup | None:
+        """The group of a page that has, or names, the same canonical URL."""
+        if not self._by_canonical:
+            return None
+        for named in _names(candidate):
+            for other, group in self._by_canonical.get(named, ())[-COMPARED_MAX:]:
+                if _may_be_one_page(candidate, other):
+                    return group
+        return None
+
+    def _register(self, candidate: Candidate, group: DuplicateGroup) -> None:
+        for named in _names(candidate):
+            self._by_canonical.setdefault(named, []).append((candidate, group))
 
     def group_of(self, key: UrlId) -> DuplicateGroup:
         """The group of a URL; empty if there is none."""
@@ -99,13 +125,35 @@ def _nearest(groups: NearDuplicates, simhash: int) -> DuplicateGroup | None:
     return None
 
 
+def _names(candidate: Candidate) -> tuple[int, ...]:
+    """The first halves of the ids of a page's own URL and of its canonical one."""
+    own = split_url_id(candidate.id)[0]
+    return (own,) if candidate.canonical is None else (candidate.canonical, own)
+
+
+def _may_be_one_page(one: Candidate, other: Candidate) -> bool:
+    """Whether two pages that share a canonical URL may be copies."""
+    if one.canonical is None and other.canonical is None:
+        return False
+    are_known = one.simhash is not None and other.simhash is not None
+    bits = (((one.simhash or 0) ^ (other.simhash or 0)) & _64_BITS).bit_count()
+    if one.site != other.site:
+        return are_known and bits <= NEAR_BITS
+    return not are_known or one.headline == other.headline or bits <= SAME_SITE_BITS
+
+
 def _choose_representative(group: DuplicateGroup) -> None:
-    """Choose the plainest page among those with nearly the best score as the representative of the group."""
+    """Choose the plainest page among those with nearly the best score as the representative of the group, or the
+    canonical page that it names.
+    """
     best = chosen = group[0]
     least = best.candidate.score * (1 - NEAR_SCORE)
     for one in group:
         if one.candidate.score >= least and _plainness(one) < _plainness(chosen):
             chosen = one
+    members = {split_url_id(one.candidate.id)[0]: one for one in group}
+    for _ in range(CANONICAL_STEPS_MAX):
+        chosen = members.get(chosen.candidate.canonical or 0, chosen)
     if chosen is not best:
         group.remove(chosen)
         raised = msgspec.structs.replace(chosen.candidate, score=best.candidate.score)

@@ -33,7 +33,13 @@ from tarrafa.errors import DataError, QueryError
 from tarrafa.graph.reader import GraphReader, NodeStanding
 from tarrafa.i18n import message
 from tarrafa.index import schema
-from tarrafa.index.document_fields import IN_LINKS_RATIO, LINK_FACTOR_RATIO, link_factor, link_factors
+from tarrafa.index.document_fields import (
+    IN_LINKS_RATIO,
+    LINK_FACTOR_RATIO,
+    LISTING_FACTOR,
+    link_factor,
+    link_factors,
+)
 from tarrafa.index.index_state import is_other_version, pages_by_fate
 from tarrafa.index.reader import IndexMatches, IndexReader, IndexSnapshot
 from tarrafa.model import UrlId
@@ -71,7 +77,7 @@ from tarrafa.search.request import (
     ShardStatistics,
     Sort,
 )
-from tarrafa.search.snippet import make_snippet
+from tarrafa.search.snippet import SnippetSource, make_snippet
 from tarrafa.search.spelling import similar_words
 from tarrafa.search.vocabulary import WORDS_MAX, VocabularyCache
 from tarrafa.triples.ontology import CurrentSubclasses
@@ -196,8 +202,8 @@ class LocalShard:
         shown = [snapshot.stored_document(place) for place in places]
         return [
             HitDetails(
-                one.url, one.title, make_snippet(one.text, terms, one.language, others), one.date, one.language,
-                one.type, host_name(one.url), one.declared, one.date_kind,
+                one.url, one.title, make_snippet(_snippet_source(one), terms, one.language, others), one.date,
+                one.language, one.type, host_name(one.url), one.declared, one.date_kind, one.full_title, one.alternates,
             )
             for one in shown
         ]  # fmt: skip
@@ -214,7 +220,9 @@ class LocalShard:
             return []
         at = ids.index(key)
         place = matches.addresses()[at]
-        length, date, static = (matches.field_values(name)[at] for name in (schema.LENGTH, schema.DATE, schema.STATIC))
+        length, date, static, is_listing = (
+            matches.field_values(name)[at] for name in (schema.LENGTH, schema.DATE, schema.STATIC, schema.LISTING)
+        )
         matching = self._query_builder(request, context.rules, snapshot, overall)
         leaves = matching.score_components(_parsed_query(request), request.natural, request.extras)
         if query.late:
@@ -228,6 +236,8 @@ class LocalShard:
         _, rank = self._standings([key], request.collection).get(key, DEFAULT_STANDING)
         indexed = log2(2.0 + static)
         factors = [ScorePart("links", "", min(link_factor(rank), indexed * LINK_FACTOR_RATIO))]
+        if is_listing:
+            factors.append(ScorePart("listing", "", LISTING_FACTOR))
         if request.recent:
             factors.append(ScorePart("recent", "", self._recency(date)))
         lowered = self._lowered(context, [key])
@@ -409,6 +419,7 @@ class LocalShard:
         elif request.sort is Sort.RELEVANCE:
             indexed = np.log2(np.add(matches.field_values(schema.STATIC), 2.0))
             scores *= np.minimum(link_factors([rank for _, rank in standings]) / indexed, LINK_FACTOR_RATIO)
+            scores *= [LISTING_FACTOR if one else 1.0 for one in matches.field_values(schema.LISTING)]
             if request.recent:
                 scores *= [self._recency(date) for date in matches.field_values(schema.DATE)]
             lowered = self._lowered(context, ids)
@@ -463,7 +474,7 @@ class _WeighedMatches(NamedTuple):
 
     def candidates(self, places: list[int]) -> list[Candidate]:
         """The matches at these places, in this order."""
-        copied = (schema.CONTENT, schema.SIMHASH, schema.HEADLINE, schema.URL_LENGTH, schema.SITE_ID)
+        copied = (schema.CONTENT, schema.SIMHASH, schema.HEADLINE, schema.URL_LENGTH, schema.SITE_ID, schema.CANONICAL)
         chosen, ids, standings = self.matches.at(places), self.ids, self.standings
         several = [ids[place] for place in places], [standings[place][0] for place in places]
         fields = map(chosen.field_values, copied)
@@ -489,6 +500,10 @@ def _gain_max(request: SearchRequest) -> float:
 
 def _means(snapshot: IndexSnapshot, overall: ShardStatistics) -> MeanLengths:
     return MeanLengths(snapshot.terms_total / max(snapshot.documents, 1), overall.length / max(overall.documents, 1))
+
+
+def _snippet_source(shown: schema.StoredDocument) -> SnippetSource:
+    return SnippetSource(shown.text, shown.content_chars, shown.own_chars, shown.description)
 
 
 def _parsed_query(request: SearchRequest) -> QueryGroup:

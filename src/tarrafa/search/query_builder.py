@@ -5,10 +5,11 @@ boosted to the rarity that the readings have together, in all shards together. W
 stand above ten thousand Portuguese ones, because *their* spelling of the word is rare. Readings that no page holds are
 left out. A function word (`de`) only adds to the score of pages that another part of the query finds. Filters never add
 to a score; where there are only filters, all pages score alike, and links decide. Synonyms can only add pages and
-score. Ranking, as measured (docs/decisions): BM25 of the catch-all field, plus 0.3 of the title's, plus 0.3 for each
-two adjacent words of the query that are adjacent in the page. Where these two words stand in many pages, each of them
-is no frequent word of its language, and positions would have to be read in all these pages, only the best matches of a
-shard gain from them (`BuiltQuery.late`). Knows nothing of hits or snippets.
+score. Ranking, as measured (docs/decisions): BM25 of the catch-all field, plus 0.3 of the title's, plus 0.1 of the
+template's, plus 0.3 for each two adjacent words of the query that are adjacent in the page. Where these two words stand
+in many pages, each of them is no frequent word of its language, and positions would have to be read in all these pages,
+only the best matches of a shard gain from them (`BuiltQuery.late`).
+Knows nothing of hits or snippets.
 """
 
 from collections.abc import Callable, Iterable
@@ -31,6 +32,7 @@ from tarrafa.search.request import ExpansionTerm
 
 TITLE_SHARE = 0.3
 PAIR_SHARE = 0.3
+TEMPLATE_SHARE = 0.1  # of a word that stands only in menus, lists of links or the name of the site
 # Documents of all shards with both of two adjacent words, as many as there would be by chance. With more, positions
 # cost more than a second query for the best matches (0.15 ms).
 EARLY_PAIR_DOCUMENTS_MAX = 500
@@ -131,13 +133,15 @@ class QueryBuilder:
     ) -> list["ScoreComponent"]:
         """The addends of a score. The score of a page is their sum."""
         content = _content_of(self._natural(query) if natural else query)
-        found = [(text, self._content(text)) for text in content.texts]
+        found = [(text, self._in_field(schema.ALL, self._all_readings(text))) for text in content.texts]
+        template = [(text, self._in_template(self._all_readings(text))) for text in content.texts]
         return [
             *(
                 ScoreComponent("text", text, clause, self._most(self._all_readings(text)))
                 for text, clause in found
                 if clause is not None
             ),
+            *(ScoreComponent("template", text, _any(clauses)) for text, clauses in template if clauses),
             *(ScoreComponent("text", f"{text}*", self._prefix(text)) for text in content.prefixes),
             *(ScoreComponent("added", what, clause) for what, clause in self._added(extras)),
             *(ScoreComponent("title", what, clause) for what, clause in self._titles(content)),
@@ -184,7 +188,10 @@ class QueryBuilder:
 
     def _may_occur(self, node: QueryNode) -> bool:
         """Whether a part may be found in some shard; only words are looked up."""
-        return not isinstance(node, QueryText) or bool(self._occurring(schema.ALL, self._all_readings(node.text)))
+        if not isinstance(node, QueryText):
+            return True
+        alternatives = self._all_readings(node.text)
+        return any(self._occurring(field, alternatives) for field in (schema.ALL, schema.TEMPLATE))
 
     def _natural(self, query: QueryGroup) -> QueryGroup:
         ignored = common_words(query, self._overall)
@@ -239,7 +246,12 @@ class QueryBuilder:
 
     def _content(self, text: str) -> TantivyQuery | None:
         """Pages with this word or phrase anywhere, or with a synonym; None if there are none."""
-        return self._in_field(schema.ALL, self._all_readings(text))
+        alternatives = self._all_readings(text)
+        clauses = [*self._weighed(schema.ALL, alternatives), *self._in_template(alternatives)]
+        return _any(clauses) if clauses else None
+
+    def _in_template(self, alternatives: list[Terms]) -> list[TantivyQuery]:
+        return self._weighed(schema.TEMPLATE, alternatives, TEMPLATE_SHARE)
 
     def _all_readings(self, text: str) -> list[Terms]:
         """All readings of a word or phrase, and of its synonyms."""
@@ -344,8 +356,12 @@ def _is_common(word: str, counting: TermStatistics) -> bool:
 
 
 def document_frequency(word: str, counting: TermStatistics, field: str = schema.ALL) -> int:
-    """The number of documents that hold a word, in any reading."""
-    return sum(counting.frequency(field, term) for term in {terms[0] for terms in readings(word) if terms})
+    """The number of documents that hold a word, in any reading; a word that stands only in templates counts there."""
+    terms = {terms[0] for terms in readings(word) if terms}
+    found = sum(counting.frequency(field, term) for term in terms)
+    if not found and field == schema.ALL:
+        return sum(counting.frequency(schema.TEMPLATE, term) for term in terms)
+    return found
 
 
 FIELDS = {

@@ -141,6 +141,7 @@ class Candidate(msgspec.Struct, frozen=True, array_like=True, gc=False):
     headline: int | None
     url_length: int
     site: int
+    canonical: int | None = None
 
 
 class CandidateBlock(msgspec.Struct, frozen=True, array_like=True):
@@ -165,12 +166,14 @@ class HitDetails(msgspec.Struct, frozen=True, array_like=True):
     site: str
     declared: tuple[DeclaredEntity, ...] = ()
     date_kind: DateKind = "seen"
+    full_title: str = ""  # if it is another than the shown one
+    alternates: tuple[tuple[str, str], ...] = ()  # hreflang and URL, indexed or not
 
 
 class ScorePart(msgspec.Struct, frozen=True, array_like=True):
     """One part of a score: of a word in the text, in the title, of a pair of words; or a factor of the sum.
 
-    `kind` is text, title, pair, added, links, recent, curated or site.
+    `kind` is text, template, title, pair, added, links, listing, recent, curated or site.
     """
 
     kind: str

@@ -25,11 +25,12 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import wraps
+from functools import partial, wraps
 from operator import attrgetter
 from typing import Concatenate, ParamSpec, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from tarrafa.errors import DataError, QueryError, ShardUnavailable
 from tarrafa.i18n import Message, Value, message
@@ -181,14 +182,31 @@ class ScatterGather:
         hits: dict[int, Hit] = {}
         for some in self._gather(shown, list(by_shard)).values():
             hits |= some
-        return [hits[place] for place in sorted(hits)]
+        return self._with_indexed_alternates([hits[place] for place in sorted(hits)])
+
+    def _with_indexed_alternates(self, hits: list[Hit]) -> list[Hit]:
+        """The hits, with those of their alternates that can be found, too."""
+        ids = {url: url_id(url) for hit in hits if hit.alternates for _, url in hit.alternates}
+        if not ids:
+            return hits
+        wanted, indexed = list(ids.values()), set[UrlId]()
+        for start in range(0, len(wanted), URLS_MAX):
+            some = wanted[start : start + URLS_MAX]
+            for block in self.ask_each(partial(_find_urls, request=self.request, ids=some)).values():
+                indexed.update(one.id for one in block.candidates)
+        return [
+            replace(hit, alternates=tuple(one for one in hit.alternates if ids[one[1]] in indexed) or msgspec.UNSET)
+            if hit.alternates
+            else hit
+            for hit in hits
+        ]
 
     def _hit(self, group: DuplicateGroup, shown: HitDetails) -> Hit:
         best = group[0].candidate
         return Hit(
             shown.url, shown.title, shown.snippet, round(best.score, 4), best.in_links, shown.date, shown.language,
             len(group) - 1, shown.type, shown.site, best.id in self._pinned, shown.declared,
-            shown.date_kind,
+            shown.date_kind, shown.alternates or msgspec.UNSET, shown.full_title or msgspec.UNSET,
         )  # fmt: skip
 
     def site_factor(self, key: UrlId) -> float:
@@ -264,6 +282,10 @@ class ScatterGather:
         values: dict[str, Value] = {f"name{number}": self._shards[number].name for number in away}
         values |= {f"why{number}": why for number, why in away.items()}
         return Message("; ".join(f"{{name{number}}}: {{why{number}}}" for number in away), values)
+
+
+def _find_urls(shard: Shard, request: SearchRequest, ids: list[UrlId]) -> CandidateBlock:
+    return shard.find_urls(request, ids)
 
 
 _score, _id = attrgetter("candidate.score"), attrgetter("candidate.id")

@@ -1,17 +1,22 @@
 """Chooses the snippet of a page and marks the query terms in it.
 
-Promises: plain text from the page's own text, white space normalized, at most SNIPPET_CHARS_MAX characters; it is not
-HTML and holds no markers. `mark_terms` cuts any text into marked and unmarked pieces; the printer escapes each piece.
+Promises: plain text of the page, white space normalized, one fragment or two, at most SNIPPET_CHARS_MAX characters and
+the gaps; it is not HTML and holds no markers. It comes from the content of the page. Other lines are shown for words
+that the content lacks, a menu or a list of links only for words that stand nowhere else, and then behind what the page
+is about. `mark_terms` cuts any text into marked and unmarked pieces; the printer escapes each piece.
 Pure. Knows nothing of HTML or of the index. (tantivy's own snippets find no stemmed terms.)
 """
 
 import re
 from functools import lru_cache
+from typing import NamedTuple
 
 from tarrafa.index.text_analysis import WORD_PATTERN, analyzer_for, compose, fold, terms_of_language, word_spans
 
 SNIPPET_CHARS_MAX = 240
 BEFORE_CHARS = 40  # of the page, before the first wanted term
+FRAGMENT_CHARS_MAX = 118  # of one of two fragments
+FRAGMENT_BEFORE_CHARS = 25
 GAP = "…"
 PLACES_MAX = 500  # of one prefix: a long page may hold a frequent word ten thousand times
 
@@ -25,12 +30,76 @@ _ODD = "".join(letter for letter in map(chr, range(_NO_LETTERS_FROM, _NO_LETTERS
 _foreign = re.compile(f"[\u0100-\u1fff{_ODD}\u2c00-\U0010ffff]").search  # letters that are not Western
 
 
-def make_snippet(text: str, wanted: frozenset[str], language: str, otherwise: frozenset[str] = frozenset()) -> str:
-    """The part of the (composed) text with the most different wanted terms, the earliest of equals; without any, the
-    part with the most secondary terms.
+class SnippetSource(NamedTuple):
+    """The (composed) text of a page: its content, then its other lines, then what it shares with other pages or only
+    lists. `description`: what the page says of itself.
     """
-    found = _places(text, wanted, language) or _places(text, otherwise, language)
-    return _excerpt(text, _best_place(found))
+
+    text: str
+    content_chars: int
+    own_chars: int
+    description: str = ""
+
+    @classmethod
+    def of_content(cls, text: str) -> "SnippetSource":
+        return cls(text, len(text), len(text))
+
+
+def make_snippet(
+    page: SnippetSource, wanted: frozenset[str], language: str, otherwise: frozenset[str] = frozenset()
+) -> str:
+    """The part of the page with the most different wanted terms, the earliest of equals; two shorter parts, if they
+    hold more of them. Without any, the same with secondary terms, then the description, then the beginning.
+    """
+    content, other = page.text[: page.content_chars], page.text[page.content_chars : page.own_chars]
+    for terms in filter(None, (wanted, otherwise)):
+        first, second = _places(content, terms, language), _places(other, terms, language)
+        if first or second:
+            return _fragments([(content, first), (other, second)] if first else [(other, second)])
+        template = page.text[page.own_chars :]
+        if found := _places(template, terms, language):
+            line = _excerpt(template, _best_place(found, _SHORT)[0], _SHORT)
+            return _joined(_beginning(page, _SHORT), line) if page.own_chars else line
+    return _beginning(page, _WHOLE)
+
+
+def _beginning(page: SnippetSource, width: "_Width") -> str:
+    """What the page says of itself, else the beginning of its content."""
+    return _excerpt(page.description or page.text[: page.content_chars] or page.text, 0, width)
+
+
+class _Width(NamedTuple):
+    chars: int
+    before: int  # of these, before the first wanted term
+
+
+_WHOLE, _SHORT = _Width(SNIPPET_CHARS_MAX, BEFORE_CHARS), _Width(FRAGMENT_CHARS_MAX, FRAGMENT_BEFORE_CHARS)
+_FoundPart = tuple[str, list[TermPlace]]  # of the page, with the places of the wanted terms in it
+
+
+def _fragments(parts: list[_FoundPart]) -> str:
+    """One fragment of the first part; or two, of any parts, if they hold more of the wanted terms."""
+    (text, found), everything = parts[0], {term for _, places in parts for _, term in places}
+    place, covered = _best_place(found, _WHOLE)
+    if covered == everything:
+        return _excerpt(text, place, _WHOLE)
+    first, first_covered = _best_place(found, _SHORT)
+    best, best_covered = (text, 0), frozenset[str]()
+    for other, places in parts:
+        missing = [one for one in places if one[1] not in first_covered]
+        start, terms = _best_place(missing, _SHORT)
+        if len(terms) > len(best_covered):
+            best, best_covered = (other, start), terms
+    if len(first_covered | best_covered) <= len(covered):
+        return _excerpt(text, place, _WHOLE)
+    several = [(text, first), best]
+    if best[0] is text and best[1] < first:
+        several.reverse()
+    return _joined(*(_excerpt(one, start, _SHORT) for one, start in several))
+
+
+def _joined(first: str, second: str) -> str:
+    return f"{first.removesuffix(f' {GAP}')} {GAP} {second.removeprefix(f'{GAP} ')}"
 
 
 def _places(text: str, wanted: frozenset[str], language: str) -> list[TermPlace]:
@@ -102,28 +171,29 @@ def _folded() -> bytes:
 _FOLDED = _folded()
 
 
-def _best_place(found: list[TermPlace]) -> int:
-    """The start of the part with the most different wanted terms, then with the most of them."""
-    best, best_value, right = 0, (0, 0), 0
+def _best_place(found: list[TermPlace], width: _Width) -> tuple[int, frozenset[str]]:
+    """The start of the part with the most different wanted terms, then with the most of them; and these terms."""
+    best, best_value, best_terms, right = 0, (0, 0), frozenset[str](), 0
     inside: dict[str, int] = {}
-    width = SNIPPET_CHARS_MAX - BEFORE_CHARS
+    after = width.chars - width.before
     for left, (place, one) in enumerate(found):
-        while right < len(found) and found[right][0] + len(found[right][1]) <= place + width:
+        while right < len(found) and found[right][0] + len(found[right][1]) <= place + after:
             inside[found[right][1]] = inside.get(found[right][1], 0) + 1
             right += 1
         value = (len(inside), right - left)
         if value > best_value:
-            best, best_value = place, value
+            best, best_value, best_terms = place, value, frozenset(inside)
         if right > left:
             inside[one] -= 1
             if not inside[one]:
                 del inside[one]
-    return best
+    return best, best_terms
 
 
-def _excerpt(text: str, place: int) -> str:
+def _excerpt(text: str, place: int, width: _Width) -> str:
     """The text around this position, cut between words where there are spaces."""
-    start, end = max(0, place - BEFORE_CHARS), max(0, place - BEFORE_CHARS) + SNIPPET_CHARS_MAX
+    start = max(0, place - width.before)
+    end = start + width.chars
     if start and not text[start - 1].isspace():
         space = _space(text, start, place)
         start = space.end() if space else start

@@ -7,6 +7,7 @@ nothing of HTTP or of the source of results.
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import prod
@@ -18,6 +19,7 @@ from markupsafe import Markup, escape
 
 from tarrafa.crawl.supervisor.completion import shown_state
 from tarrafa.i18n import Message, Translator
+from tarrafa.index.text_analysis import primary_language
 from tarrafa.model import Hit, SearchResult, collection_state, status_name, unkept_cause_name
 from tarrafa.parse.rdf.prefixes import shorten_iri
 from tarrafa.parse.url import canonical, host_name
@@ -45,12 +47,14 @@ BADGES = {
     "application/vnd.oasis.opendocument.presentation": "ODP",
 }  # fmt: skip
 BADGE_CHARS_MAX = 8
-FACTOR_KINDS = frozenset({"links", "recent", "curated", "site"})  # kinds of parts of a score
+FACTOR_KINDS = frozenset({"links", "listing", "recent", "curated", "site"})  # kinds of parts of a score
 
 
 @dataclass(frozen=True, slots=True)
 class HitView:
-    """A hit as the results show it. `more` links to more hits of its host, if there may be any."""
+    """A hit as the results show it. `more` links to more hits of its host, if there may be any; `alternates` are the
+    same page in other languages of the reader.
+    """
 
     place: int
     hit: Hit
@@ -58,6 +62,7 @@ class HitView:
     snippet: MarkedPieces
     badge: str
     more: str
+    alternates: list[tuple[str, str]]  # language and URL
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +94,8 @@ class Pager:
         return self.cut and self.last in self.numbers
 
 
-def hit_views(result: SearchResult, asked: SearchParams, offset: int) -> list[HitView]:
+def hit_views(result: SearchResult, asked: SearchParams, offset: int, languages: Sequence[str] = ()) -> list[HitView]:
+    """The hits of a page of results; `languages` are those of the reader."""
     mark = TermMarker(result.query, result.expanded)
     seen: Counter[str] = Counter()
     many = Counter(hit.site for hit in result.hits)
@@ -99,8 +105,16 @@ def hit_views(result: SearchResult, asked: SearchParams, offset: int) -> list[Hi
         last_of_many = many[hit.site] >= HITS_PER_HOST and seen[hit.site] == many[hit.site]
         title, snippet = mark(hit.title, hit.language), mark(hit.snippet, hit.language)
         more = _more_of_site_link(asked, hit.site) if last_of_many else ""
-        shown.append(HitView(place, hit, title, snippet, type_badge(hit.type), more))
+        shown.append(HitView(place, hit, title, snippet, type_badge(hit.type), more, _alternates(hit, languages)))
     return shown
+
+
+def _alternates(hit: Hit, languages: Sequence[str]) -> list[tuple[str, str]]:
+    """The page in each of these languages that is not its own."""
+    found: dict[str, str] = {}
+    for code, url in hit.alternates or ():
+        found.setdefault(primary_language(code), url)
+    return [(code, found[code]) for code in languages if code in found and code != hit.language]
 
 
 def _more_of_site_link(asked: SearchParams, site: str) -> str:

@@ -14,10 +14,10 @@ def choose_language(chosen: str, remembered: str, accepted: str) -> Translator:
     for code in (chosen, remembered):
         if code in LANGUAGES:
             return translator(code)
-    return translator(next((code for code in _wanted(accepted) if code in LANGUAGES), ENGLISH.code))
+    return translator(next((code for code in accepted_languages(accepted) if code in LANGUAGES), ENGLISH.code))
 
 
-def _wanted(header: str) -> list[str]:
+def accepted_languages(header: str) -> list[str]:
     """The languages of an `Accept-Language`, the most wanted first; regions do not matter."""
     wanted: list[tuple[float, str]] = []
     for part in header[:ACCEPT_LANGUAGE_CHARS_MAX].split(","):

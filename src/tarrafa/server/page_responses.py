@@ -23,11 +23,12 @@ from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.server.auth.request_origin import is_loopback_name
 from tarrafa.server.error_status import status_and_message, unexpected_error
 from tarrafa.server.jinja_environment import TemplateRenderer
-from tarrafa.server.language_negotiation import choose_language
+from tarrafa.server.language_negotiation import accepted_languages, choose_language
 from tarrafa.server.search.params import SearchParams, address
 
 LANGUAGE_COOKIE = "hl"
 LANGUAGE_COOKIE_S = 365 * 86_400
+READER_LANGUAGES_MAX = 4
 TEXT_SUFFIXES = (".csv", ".rss", ".atom", ".xml")
 _host = re.compile(r"(?:([A-Za-z0-9.-]{1,253})|\[([0-9A-Fa-f:.]{2,45})\])(?::\d{1,5})?").fullmatch
 INTERFACES = (ENGLISH, PORTUGUESE)
@@ -53,6 +54,11 @@ class PageResponses:
     def translator(self, request: Request) -> Translator:
         chosen, remembered = request.query_params.get("hl", ""), request.cookies.get(LANGUAGE_COOKIE, "")
         return choose_language(chosen, remembered, request.headers.get("accept-language", ""))
+
+    def reader_languages(self, request: Request) -> list[str]:
+        """The languages of a reader: of the page, and those that the browser accepts."""
+        accepted = accepted_languages(request.headers.get("accept-language", ""))
+        return list(dict.fromkeys([self.translator(request).code, *accepted]))[:READER_LANGUAGES_MAX]
 
     def render(self, request: Request, template: str, **values: Any) -> str:
         """A page, or a piece of one, in the reader's language."""

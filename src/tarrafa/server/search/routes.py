@@ -81,7 +81,7 @@ class SearchRoutes:
             request,
             "search_results.html",
             result=result,
-            hits=hit_views(result, params, offset),
+            hits=hit_views(result, params, offset, self._responses.reader_languages(request)),
             numbers=results_pager(page, result.total),
             menus=filter_menus(params, _, self._indexed_languages()),
             switches=search_switches(params, _),
