@@ -282,8 +282,8 @@ def _judged_again(page: Page) -> Page:
     detection = language.detected(content)
     if not detection.code:
         return replace(page, language_chars=0)
-    simhash = fingerprint.compute_fingerprints(f"{page.title}\n{content}").simhash if page.main_content_id else 0
-    return replace(page, language=detection.code, language_chars=detection.chars, simhash=simhash or page.simhash)
+    prints = fingerprint.page_fingerprints(page.title, page.text, content)
+    return replace(page, language=detection.code, language_chars=detection.chars, simhash=prints.simhash)
 
 
 def _minus(marked: bytearray, others: bytearray) -> bytearray:
