@@ -330,7 +330,6 @@ class Page(msgspec.Struct, frozen=True, omit_defaults=True):
     description: str = ""  # what the page says of itself in `meta`
     usage: tuple[UsageStatement, ...] = ()  # what its publisher says about its use, from all sources
     language_chars: int = 0  # of text that showed the language; 0: it is the declared one, or its site's. Not archived
-    main_content_id: str = ""  # the content id of title and main content, if that is long enough. Not archived
 
     @property
     def content(self) -> str:

@@ -133,7 +133,7 @@ def test_tens_of_thousands_of_roots_are_read(tmp_path):
         ('name = "a"\nroots = ["a.br"]\n[revisit]\nhorizon = "1s"', "[revisit] horizon must be 60s or more, got 1s"),
         (
             'name = "a"\nroots = ["a.br"]\n[revisit]\noften = 1',
-            "[revisit] unknown key 'often' (allowed: policy, rate, share, horizon, interval_min, grace, weigh)",
+            "[revisit] unknown key 'often' (allowed: policy, rate, share, horizon, interval_min, grace, weigh, change)",
         ),
         (
             'name = "a"\nroots = ["a.br"]\n[strategy]\norder = "depth"',

@@ -87,7 +87,7 @@ class Lease(msgspec.Struct, frozen=True, array_like=True):
     failures: int
     robots_copy: RobotsCopy | None
     visits: list[Visit]
-    memory: bytes = b""  # trap memory that the last session reported
+    memory: bytes = b""  # host memory that the last session reported
     run: int = 1  # of the collection, to which the visits belong
 
 

@@ -22,6 +22,7 @@ from tarrafa.runtime.compiled_kernels import CompiledFunction
 
 FOLDED_LENGTH_MAX = 1 << 20  # characters; a longer text is compared by its beginning
 SIMHASH_BYTES_MAX = 1 << 16  # of folded text: some ten thousand words
+CONTENT_CHARS_MIN = 600  # some 100 words: a shorter content of a page is not compared by itself
 LONG_BYTES_MAX = 1 << 17  # of all characters that become more than seven bytes, such as most of Hangul
 
 _DIGITS_AND_SPACE = b"0123456789 "
@@ -42,27 +43,41 @@ class Fingerprints(NamedTuple):
     wording: int
 
 
-def compute_fingerprints(text: str) -> Fingerprints:
-    """The fingerprints of a text, by compiled kernels if there are any."""
+def page_fingerprints(title: str, text: str, content: str) -> Fingerprints:
+    """The fingerprints of a page: pages are the same by all of their text, and similar by their content, if it is long
+    enough."""
+    if len(content) < CONTENT_CHARS_MIN:
+        return compute_fingerprints(f"{title}\n{text}")
+    whole = compute_fingerprints(f"{title}\n{text}", has_simhash=False)
+    return whole._replace(simhash=compute_fingerprints(f"{title}\n{content}").simhash)
+
+
+def compute_fingerprints(text: str, *, has_simhash: bool = True) -> Fingerprints:
+    """The fingerprints of a text, by compiled kernels if there are any. Without a simhash, that is 0."""
     compiled = kernels.get()
     folded = _fold_compiled(text, compiled) if compiled else None
     if compiled is None or folded is None:
-        return _fingerprints_of(fold(text))
+        return _fingerprints_of(fold(text), has_simhash)
     size, results = len(folded), np.zeros(RESULTS, np.uint64)
     letters = np.empty(2 * size + 1, np.uint8)  # and behind them the same without digits
     at = letters.ctypes.data
     count = compiled["count_votes"](
-        folded.ctypes.data, size, SIMHASH_BYTES_MAX - 2, _POWERS.ctypes.data, at, at + size, results.ctypes.data
+        folded.ctypes.data,
+        size,
+        SIMHASH_BYTES_MAX - 2 if has_simhash else 0,
+        _POWERS.ctypes.data,
+        at,
+        at + size,
+        results.ctypes.data,
     )
     content = xxh3_128_hexdigest(letters.data[:count]) if count else ""
     return Fingerprints(content, int(results[0]), xxh3_64_intdigest(letters.data[size : size + int(results[1])]))
 
 
-def _fingerprints_of(folded: bytes) -> Fingerprints:
+def _fingerprints_of(folded: bytes, has_simhash: bool = True) -> Fingerprints:
     """The definition, and the Python way."""
-    return Fingerprints(
-        content_id(folded), simhash(folded), xxh3_64_intdigest(folded.translate(None, _DIGITS_AND_SPACE))
-    )
+    similar = simhash(folded) if has_simhash else 0
+    return Fingerprints(content_id(folded), similar, xxh3_64_intdigest(folded.translate(None, _DIGITS_AND_SPACE)))
 
 
 class _FoldTable:

@@ -18,6 +18,7 @@ of none of them.
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable
 from itertools import accumulate, compress, count
 from operator import add, and_
@@ -176,15 +177,15 @@ class HostProfile:
             half = len(hashes) // 2
             is_template[half:half] = bytes(len(own) - len(hashes))
         starts = list(map(add, accumulate(own, initial=0), count()))
-        numbers = {start: number for number, start in enumerate(starts)}
         is_content, is_listed = bytearray(len(own)), bytearray(len(own))
         for spans, marked in ((page.content_spans, is_content), (page.link_list_spans, is_listed)):
             for start, end in spans:
-                first, after = numbers[start], numbers[end + 1]
+                first = bisect_left(starts, start)
+                after = bisect_left(starts, end, first)
                 marked[first:after] = b"\1" * (after - first)
         removed_chars = _remove_template(is_content, is_template, own)
-        is_template = bytearray(map(_without, is_template, is_content))
-        is_listed = bytearray(map(_without, is_listed, is_template))
+        is_template = _minus(is_template, is_content)
+        is_listed = _minus(is_listed, is_template)
         before = sum(end - start for start, end in page.content_spans)
         page = replace(
             page,
@@ -281,12 +282,14 @@ def _judged_again(page: Page) -> Page:
     detection = language.detected(content)
     if not detection.code:
         return replace(page, language_chars=0)
-    simhash = fingerprint.compute_fingerprints(f"{page.title}\n{content}").simhash if page.main_content_id else 0
-    return replace(page, language=detection.code, language_chars=detection.chars, simhash=simhash or page.simhash)
+    prints = fingerprint.page_fingerprints(page.title, page.text, content)
+    return replace(page, language=detection.code, language_chars=detection.chars, simhash=prints.simhash)
 
 
-def _without(marked: int, other: int) -> int:
-    return marked & ~other
+def _minus(marked: bytearray, others: bytearray) -> bytearray:
+    """The marks of lines that have no mark in `others`."""
+    left = int.from_bytes(marked, "little") & ~int.from_bytes(others, "little")
+    return bytearray(left.to_bytes(len(marked), "little"))
 
 
 def _halved(counts: dict[K, int]) -> dict[K, int]:

@@ -34,21 +34,20 @@ def detect(text: str, hint: str = "") -> str:
 
 
 def detected(text: str) -> Detection:
-    """The language that a text shows by itself. A long text is sampled at its beginning; if that is mixed or unclear,
-    at its beginning, middle and end."""
-    sample = text[:SAMPLE_LENGTH]
+    """The language that a text shows by itself. A long text is sampled at its beginning, middle and end."""
+    sample = _sample(text, SAMPLE_LENGTH)
     code, percent = _detected(sample)
     if len(text) > SAMPLE_LENGTH and percent < MIXED_PERCENT_MAX:
-        sample = _spread(text)
+        sample = _sample(text, SECOND_SAMPLE_LENGTH)
         code = _detected(sample)[0] or code
     return Detection(code, len(sample) if code else 0)
 
 
-def _spread(text: str) -> str:
-    third, middle = SECOND_SAMPLE_LENGTH // 3, len(text) // 2
-    if len(text) <= SECOND_SAMPLE_LENGTH:
+def _sample(text: str, length: int) -> str:
+    if len(text) <= length:
         return text
-    return f"{text[:third]} {text[middle - third // 2 : middle + third // 2]} {text[-third:]}"
+    part, middle = length // 3, len(text) // 2
+    return f"{text[:part]} {text[middle - part // 2 : middle + part // 2]} {text[-part:]}"
 
 
 def normalize_tag(tag: str) -> str:

@@ -37,7 +37,6 @@ PARSER = "tarrafa-parse/5"  # stored in every record: raise it when the same byt
 BODY_BYTES_MAX = 16 << 20  # bytes beyond it are not read
 TITLE_LENGTH_MAX = 512
 DESCRIPTION_LENGTH_MAX = 512
-CONTENT_CHARS_MIN = 600  # some 100 words: a shorter content is not compared with that of other pages
 HEADINGS_MAX = 64
 HEADING_LENGTH_MAX = 256
 HEAD_ELEMENTS_MAX = 10_000  # of elements other than anchors
@@ -168,7 +167,8 @@ def _parse_html(
     for target in script_targets(document, markup, text):
         links.add(target, "", "")
     parts = divide(laid_out, text)
-    prints, content_id = _fingerprints(facts.title, text, parts.content_spans)
+    content = "\n".join([text[start:end] for start, end in parts.content_spans])
+    prints = fingerprint.page_fingerprints(facts.title, text, content)
     detection = language.detected(parts.sample or text or facts.title)
     spoken = detection.code or language.normalize_tag(facts.language)
     dates = page_dates(
@@ -188,7 +188,6 @@ def _parse_html(
         links=links.all(),
         language=spoken,
         language_chars=detection.chars,
-        main_content_id=content_id,
         charset=encoding,
         canonical=(links.resolve(facts.canonical) or "") if facts.canonical else "",
         robots=robots_meta.combine([robots, *facts.robots]),
@@ -210,17 +209,6 @@ def _parse_html(
         usage=usage_preferences.combine(facts.usage) if facts.usage else (),
         parser=PARSER,
     )
-
-
-def _fingerprints(title: str, text: str, content: tuple[tuple[int, int], ...]) -> tuple[fingerprint.Fingerprints, str]:
-    """The fingerprints of a page, and the id of its content. Pages are similar by their content, if it is long enough;
-    they are the same by all of their text.
-    """
-    whole, length = fingerprint.compute_fingerprints(f"{title}\n{text}"), sum(end - start for start, end in content)
-    if length < CONTENT_CHARS_MIN:
-        return whole, ""
-    prints = fingerprint.compute_fingerprints("\n".join([title, *(text[start:end] for start, end in content)]))
-    return whole._replace(simhash=prints.simhash), prints.content_id
 
 
 def _parse_plain(body: bytes, url: str, content_type: str, robots: frozenset[str]) -> Page:

@@ -16,8 +16,7 @@ CUTS_MAX = 3  # looked at from each end of a title
 STATED_META = frozenset({"og:title", "og:site_name", "og:description", "description"})
 
 # A dash needs spaces around it, a colon one behind it: "e-mail", "10:30", "C++: a tour".
-_separator = re.compile(r"\s*[|»«·•›‹→←~]+\s+|\s+[|»«·•›‹→←~]+\s*|\s+(?:-+|–|—|::+|/|\\|<|>)\s+|:\s+|\s+:\s*")
-_word = re.compile(r"\w")
+_separator = re.compile(r"(?<= )(?:-+|–|—|::+|[/\\<>~])(?= )|[|»«·•›‹→←]+(?= )|(?<= )[|»«·•›‹→←]+|:(?= )")
 
 
 class TitleCut(NamedTuple):
@@ -44,33 +43,32 @@ class TitleCut(NamedTuple):
 class StatedTitles(NamedTuple):
     """What a page states beside its title."""
 
-    titles: tuple[str, ...] = ()  # of the page: og:title, h1
-    site: str = ""
-    headings: frozenset[str] = frozenset()
+    title: str  # og:title
+    h1: str
+    site: str
+    headings: frozenset[str]
 
     @classmethod
     def of(cls, stated: dict[str, str], h1: str, headings: Iterable[str]) -> Self:
-        titles = (_key(one) for one in (stated.get("og:title", ""), h1) if one)
-        return cls(tuple(titles), _key(stated.get("og:site_name", "")), frozenset(map(_key, headings)))
+        title, site = _key(stated.get("og:title", "")), _key(stated.get("og:site_name", ""))
+        return cls(title, _key(h1), site, frozenset(map(_key, headings)))
 
 
 def headline(title: str, stated: StatedTitles) -> str:
     """The headline, if the page shows where to cut its title; else empty."""
-    if not stated.titles and not stated.site:
-        return ""
     cuts = title_cuts(title)
-    if not cuts or _key(title) in stated.titles[:1]:
+    parts = [pair for cut in cuts for pair in ((cut.before, cut.behind), (cut.behind, cut.before))]
+    for part, rest in parts:
+        if stated.site and _key(rest) == stated.site:
+            return part
+    if stated.title == _key(title):
         return ""
-    for cut in cuts:
-        if stated.site and _key(cut.behind) == stated.site and _word.search(cut.before):
-            return cut.before
-        if stated.site and _key(cut.before) == stated.site and _word.search(cut.behind):
-            return cut.behind
-    for wanted in stated.titles:
-        for cut in cuts:
-            for part, rest in ((cut.before, cut.behind), (cut.behind, cut.before)):
-                if _key(part) == wanted != stated.site and _key(rest) not in stated.headings:
-                    return part
+    for part, _ in parts:
+        if stated.title and _key(part) == stated.title != stated.site:
+            return part
+    for part, rest in parts:
+        if stated.h1 and _key(part) == stated.h1 != stated.site and _key(rest) not in stated.headings:
+            return part
     return ""
 
 
@@ -79,11 +77,12 @@ def title_cuts(title: str) -> list[TitleCut]:
     found = list(_separator.finditer(title))
     if len(found) > 2 * CUTS_MAX:
         found = [*found[:CUTS_MAX], *found[-CUTS_MAX:]]
-    return [
-        TitleCut(title[: one.start()], one[0], title[one.end() :])
-        for one in found
-        if one.start() and one.end() < len(title)
-    ]
+    cuts = []
+    for one in found:
+        before, behind = title[: one.start()].rstrip(), title[one.end() :].lstrip()
+        if before and behind:
+            cuts.append(TitleCut(before, title[len(before) : len(title) - len(behind)], behind))
+    return cuts
 
 
 def _key(text: str) -> str:

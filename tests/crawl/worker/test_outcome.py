@@ -52,6 +52,39 @@ def concluded(
     return conclude(visit, request, response, collection, admission, at, given, reading)
 
 
+PROSE = "<p>" + " ".join(f"O pescador número {number} lança a rede ao mar de manhã cedo." for number in range(30))
+
+
+@pytest.mark.parametrize(
+    ("change", "other", "changed"),
+    [
+        ("text", "<nav>Visitas: 2</nav>" + PROSE, True),
+        ("content", "<nav>Visitas: 2</nav>" + PROSE, False),
+        ("content", "<nav>Visitas: 1</nav>" + PROSE + " Fim.", True),
+        ("content", "<nav>Visitas: 1</nav><p>Só isto.", True),
+        ("text", "<nav>Visitas: 1</nav>" + PROSE, False),
+    ],
+)
+def test_a_page_has_changed_by_its_text_or_by_its_content_as_the_collection_says(change, other, changed):
+    collection = a_collection(revisit={"change": change})
+    first = concluded(f"<nav>Visitas: 1</nav>{PROSE}".encode(), collection=collection).record
+    visit = a_visit(content_id=first.outcome.content_id)
+    second = concluded(other.encode(), collection=collection, visit=visit).record
+    assert second.outcome.changed is changed
+    assert (second.outcome.content_id != first.outcome.content_id) is changed
+    assert first.page is not None
+    assert second.page is not None
+    assert (second.page.content_id == first.page.content_id) is (other == f"<nav>Visitas: 1</nav>{PROSE}")
+
+
+@pytest.mark.parametrize("change", ["text", "content"])
+def test_a_page_with_little_content_has_changed_by_its_text(change):
+    collection = a_collection(revisit={"change": change})
+    first = concluded(b"<nav>1</nav><p>Pouco.", collection=collection).record.outcome
+    other = concluded(b"<nav>2</nav><p>Pouco.", collection=collection, visit=a_visit(content_id=first.content_id))
+    assert other.record.outcome.changed
+
+
 def offered(done: FinishedVisit) -> dict[str, int]:
     return {offer.url: offer.depth for offer in done.discovered}
 

@@ -87,7 +87,9 @@ def conclude(
     followed = (
         page is not None and not _is_copy(page, visit, status) and (kept or not admission.is_outside_hosts(visit.url))
     )
-    content_id = _compared_id(page, collection) if page is not None else ""
+    content_id = (
+        compared_id(parsed.page, collection.revisit.change) if parsed is not None and parsed.page is not None else ""
+    )
     outcome = Outcome(
         status,
         at,
@@ -174,11 +176,18 @@ def _classify_page(
     return page, 200 if admission.wants_data_of(page) else Status.NOT_STRUCTURED, ""
 
 
-def _compared_id(page: Page, collection: Collection) -> str:
-    """The id by which a page has changed or not: of its text, or of its main content, if the collection says so. The
-    content as the page itself shows it, without what was learned of the host: the same bytes give the same id."""
-    by_content = collection.revisit.change == "content"
-    return (page.main_content_id if by_content else "") or page.content_id
+def compared_id(page: Page, change: str) -> str:
+    """The id by which a page has changed or not: of its text, or of its main content if that is long enough, as the
+    collection says. The content as the page itself shows it, whatever was learned of the host: the same bytes give the
+    same id."""
+    if change == "text":
+        return page.content_id
+    from tarrafa.parse.fingerprint import CONTENT_CHARS_MIN, compute_fingerprints  # loaded with the parser
+
+    content = page.content
+    if len(content) < CONTENT_CHARS_MIN:
+        return page.content_id
+    return compute_fingerprints(f"{page.title}\n{content}", has_simhash=False).content_id
 
 
 def _without_future_dates(page: Page, at: float) -> Page:

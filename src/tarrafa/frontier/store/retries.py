@@ -136,7 +136,7 @@ class Retries:
         self._requeue(known, keys, UrlState.DROPPED)
 
     def retry_failed(self, known: LoadedCollection) -> None:
-        """The collection is started again: failed URLs are pending, and their hosts' trap memory is forgotten."""
+        """The collection is started again: failed URLs are pending, and their hosts' memory is forgotten."""
         if not self._counters.state(known.row.id, UrlState.FAILED):
             return
         rows = self._db.rows(
