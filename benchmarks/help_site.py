@@ -51,6 +51,7 @@ class QuietFiles(SimpleHTTPRequestHandler):
     """Python's own file server, without its log."""
 
     protocol_version = "HTTP/1.1"
+    wbufsize = 1 << 16  # header and body in one packet
 
     def log_message(self, format: str, *args: object) -> None:
         return None

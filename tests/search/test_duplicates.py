@@ -13,7 +13,7 @@ from tarrafa.cli import output, search
 from tarrafa.cli.app import app
 from tarrafa.errors import DataError
 from tarrafa.index import follower as index
-from tarrafa.model import Hit, Link, SearchResult
+from tarrafa.model import Hit, Link, SearchResult, VisitRecord
 from tarrafa.parse.fingerprint import fold, simhash
 from tarrafa.search import scatter_gather
 from tarrafa.search.duplicates import COMPARED_MAX, NEAR_BITS, Deduplicator, RankedCandidate
@@ -124,6 +124,61 @@ def test_no_two_real_texts_are_taken_for_copies_and_most_slightly_changed_ones_a
             changed[place] = rng.choice(rng.choice(texts))
         near.append(hamming_distance(simhash(fold(" ".join(words))), simhash(fold(" ".join(changed)))) <= NEAR_BITS)
     assert sum(near) / len(near) > 0.7
+
+
+# -- the canonical URL ------------------------------------------------------------------------------------------------
+
+OTHER = " ".join(sorted(LONG.split(), key=lambda word: word[::-1]))  # the same words, and no pair of them
+
+
+def naming(canonical: str, record: VisitRecord) -> VisitRecord:
+    assert record.page is not None
+    return msgspec.structs.replace(record, page=msgspec.structs.replace(record.page, canonical=canonical))
+
+
+def test_pages_of_a_site_that_name_one_canonical_url_are_one_hit_which_is_the_canonical_page(data):
+    ask = fill(
+        data,
+        naming(f"{A}longe", a_page(f"{A}x", "rede azul rede")),
+        naming(f"{A}longe", a_page(f"{A}y", "rede verde rede")),
+        naming(f"{A}longe", a_page(f"{A}longe", "rede de toda cor e de muita gente")),
+        a_page(f"{A}z", "rede só"),
+    ).search
+    assert sorted(found(ask("rede"))) == [(f"{A}longe", 2), (f"{A}z", 0)]
+    assert sorted(urls(ask("rede", like=f"{A}x"))) == [f"{A}longe", f"{A}x", f"{A}y"]
+    assert len(ask("rede", copies=True).hits) == 4, "no page is dropped"
+
+
+def test_pages_that_name_a_canonical_url_that_is_not_there_are_one_hit(data):
+    ask = fill(data, *(naming(f"{A}nada", a_page(f"{A}{name}", f"rede {name}")) for name in ("verde", "azul"))).search
+    assert found(ask("rede")) == [(f"{A}azul", 1)]
+
+
+def test_a_copy_elsewhere_that_names_the_original_joins_it(data):
+    ask = fill(
+        data, naming(f"{B}original", a_page(A, LONG, "Rede, copiada")), a_page(f"{B}original", NEAR, "Rede")
+    ).search
+    assert found(ask("rede")) == [(f"{B}original", 1)]
+
+
+def test_a_page_of_another_text_that_names_a_foreign_url_hides_neither_itself_nor_that_page(data):
+    ask = fill(
+        data, naming(B, a_page(A, OTHER, "Rede à venda")), a_page(B, LONG, "Rede"), naming(B, a_page(C, "rede curta"))
+    ).search
+    assert sorted(found(ask("rede"))) == [(A, 0), (B, 0), (C, 0)]
+
+
+def test_nobody_makes_a_copy_the_face_of_someone_elses_page(data):
+    """B copies A, and its friend C names B as the canonical page of that text."""
+    ask = fill(
+        data, a_page(A, LONG, "Rede"), a_page(f"{B}longe", LONG, "Rede"), naming(f"{B}longe", a_page(f"{C}longe", LONG))
+    ).search
+    assert found(ask("rede")) == [(A, 2)]
+
+
+def test_a_site_whose_pages_all_name_its_home_page_keeps_its_pages(data):
+    ask = fill(data, a_page(A, LONG, "Rede"), naming(A, a_page(f"{A}outra", OTHER, "Outra rede"))).search
+    assert sorted(found(ask("rede"))) == [(A, 0), (f"{A}outra", 0)]
 
 
 # -- who stands for the others ----------------------------------------------------------------------------------------

@@ -110,3 +110,42 @@ def test_snippets_are_bounded_and_pieces_make_up_the_text(text, language):
 def test_a_word_that_fills_a_page_costs_no_more_than_its_first_places():
     assert readings("de")
     assert make_snippet("de " * 20_000, terms_of_texts(["de"]), "pt").startswith("de de de")
+
+
+def test_two_fragments_cover_the_words_that_one_does_not():
+    text = "Uma rede cai. " + "x " * 200 + "O mar fecha."
+    found = make_snippet(text, WANTED, "pt")
+    assert found.startswith("Uma rede cai. x x")
+    assert found.endswith("x x O mar fecha.")
+    assert " … " in found
+    assert len(found) <= SNIPPET_CHARS_MAX + 4
+    turned = make_snippet("O mar. " + "x " * 200 + "Uma rede, outra rede.", WANTED, "pt")
+    assert turned.index("mar") < turned.index("rede"), "in the order of the page"
+
+
+def test_one_fragment_is_enough_where_two_hold_no_more():
+    text = "rede e mar " + "x " * 200 + "rede e mar"
+    assert make_snippet(text, WANTED, "pt") == "rede e mar " + "x " * 114 + "x …"
+
+
+def parted(content: str, other: str = "", template: str = "", description: str = "") -> SnippetSource:
+    own = f"{content}\n{other}" if other else content
+    return SnippetSource(f"{own}\n{template}", len(content), len(own), description)
+
+
+@pytest.mark.parametrize(
+    ("page", "expected"),
+    [
+        (parted("Uma rede.", "Rede no mar."), "Uma rede. … Rede no mar."),
+        (parted("Uma rede.", "", "Rede no mar"), "Uma rede."),
+        (parted("Uma canoa.", "Um mar.", "Rede"), "Um mar."),
+        (parted("Uma canoa.", "Legenda", "Rede no mar"), "Uma canoa. … Rede no mar"),
+        (parted("Uma canoa.", "", "Rede no mar", "Um porto."), "Um porto. … Rede no mar"),
+        (parted("Uma canoa.", "", "Menu", "Um porto."), "Um porto."),
+        (parted("Uma canoa.", "Legenda", "Menu"), "Uma canoa."),
+        (parted("", "", "Menu da rede"), "Menu da rede"),
+        (parted("", "", "Menu"), "Menu"),
+    ],
+)
+def test_a_menu_is_shown_only_for_words_that_stand_nowhere_else(page, expected):
+    assert make_snippet_of(page, WANTED, "pt") == expected

@@ -17,9 +17,10 @@ themselves are within 3 bits, and one in six of the pairs with 5 % (6 bits: 20 %
 of 3 bits, and hence users can list the copies of a hit.
 
 A page that names another URL as its canonical one joins the page of that URL, and the pages that name the same. What a
-page says of itself is not trusted alone: pages of different sites must be near copies; pages of one site must have the
-same title, or no clearly different text (SAME_SITE_BITS; many systems name the home page on every page). The canonical
-page represents the group if the page that would represent it names that page: nobody else can take its place.
+page says of itself is not trusted alone: pages of different sites must be near copies (CANONICAL_BITS); pages of one
+site must have the same title, or no clearly different text (SAME_SITE_BITS; many systems name the home page on every
+page). The canonical page represents the group if the page that would represent it names that page: nobody else can take
+its place.
 """
 
 from typing import NamedTuple
@@ -31,6 +32,7 @@ from tarrafa.model import UrlId
 from tarrafa.search.request import Candidate
 
 NEAR_BITS = 3
+CANONICAL_BITS = 6  # of pages of two sites with one canonical URL: the title of a copy may be another
 SAME_SITE_BITS = 16  # of pages of one site with one canonical URL; unrelated texts differ in 32
 CANONICAL_STEPS_MAX = 3  # from a page to its canonical page, and on to the canonical page of that
 COMPARED_MAX = 50  # newest groups of the same title: a whole site may share one title, and copies rank side by side
@@ -138,7 +140,7 @@ def _may_be_one_page(one: Candidate, other: Candidate) -> bool:
     are_known = one.simhash is not None and other.simhash is not None
     bits = (((one.simhash or 0) ^ (other.simhash or 0)) & _64_BITS).bit_count()
     if one.site != other.site:
-        return are_known and bits <= NEAR_BITS
+        return are_known and bits <= CANONICAL_BITS
     return not are_known or one.headline == other.headline or bits <= SAME_SITE_BITS
 
 

@@ -17,6 +17,8 @@ SNIPPET_CHARS_MAX = 240
 BEFORE_CHARS = 40  # of the page, before the first wanted term
 FRAGMENT_CHARS_MAX = 118  # of one of two fragments
 FRAGMENT_BEFORE_CHARS = 25
+LEAD_CHARS_MAX = 90  # of the sentence before the first wanted term, if all wanted terms still fit
+SUFFIX_CHARS_MAX = 12  # by which a word is longer than its term
 GAP = "…"
 PLACES_MAX = 500  # of one prefix: a long page may hold a frequent word ten thousand times
 
@@ -24,6 +26,7 @@ MarkedPieces = list[tuple[str, bool]]
 TermPlace = tuple[int, str]  # where a wanted word begins, and its term
 
 _word_at, _words = WORD_PATTERN.match, WORD_PATTERN.finditer
+_sentence_starts = re.compile(r"(?:^|\n|[.!?:]\s)(?=\S)").finditer
 _space, _no_space = re.compile(r"\s").search, re.compile(r"\S").search
 _NO_LETTERS_FROM, _NO_LETTERS_TO = 0x2000, 0x2BFF  # punctuation and symbols, with some letters among them
 _ODD = "".join(letter for letter in map(chr, range(_NO_LETTERS_FROM, _NO_LETTERS_TO + 1)) if _word_at(letter))
@@ -58,14 +61,14 @@ def make_snippet(
             return _fragments([(content, first), (other, second)] if first else [(other, second)])
         template = page.text[page.own_chars :]
         if found := _places(template, terms, language):
-            line = _excerpt(template, _best_place(found, _SHORT)[0], _SHORT)
+            line = _excerpt(template, _best_window(found, _SHORT), _SHORT)
             return _joined(_beginning(page, _SHORT), line) if page.own_chars else line
     return _beginning(page, _WHOLE)
 
 
 def _beginning(page: SnippetSource, width: "_Width") -> str:
     """What the page says of itself, else the beginning of its content."""
-    return _excerpt(page.description or page.text[: page.content_chars] or page.text, 0, width)
+    return _excerpt(page.description or page.text[: page.content_chars] or page.text, _NOTHING, width)
 
 
 class _Width(NamedTuple):
@@ -73,6 +76,15 @@ class _Width(NamedTuple):
     before: int  # of these, before the first wanted term
 
 
+class _Window(NamedTuple):
+    """A part of a text that begins with a wanted term and ends with one, and the terms in it."""
+
+    start: int
+    end: int
+    terms: frozenset[str]
+
+
+_NOTHING = _Window(0, 0, frozenset())
 _WHOLE, _SHORT = _Width(SNIPPET_CHARS_MAX, BEFORE_CHARS), _Width(FRAGMENT_CHARS_MAX, FRAGMENT_BEFORE_CHARS)
 _FoundPart = tuple[str, list[TermPlace]]  # of the page, with the places of the wanted terms in it
 
@@ -80,22 +92,20 @@ _FoundPart = tuple[str, list[TermPlace]]  # of the page, with the places of the 
 def _fragments(parts: list[_FoundPart]) -> str:
     """One fragment of the first part; or two, of any parts, if they hold more of the wanted terms."""
     (text, found), everything = parts[0], {term for _, places in parts for _, term in places}
-    place, covered = _best_place(found, _WHOLE)
-    if covered == everything:
-        return _excerpt(text, place, _WHOLE)
-    first, first_covered = _best_place(found, _SHORT)
-    best, best_covered = (text, 0), frozenset[str]()
+    whole = _best_window(found, _WHOLE)
+    if whole.terms == everything:
+        return _excerpt(text, whole, _WHOLE)
+    first, (second_text, second) = _best_window(found, _SHORT), (text, _NOTHING)
     for other, places in parts:
-        missing = [one for one in places if one[1] not in first_covered]
-        start, terms = _best_place(missing, _SHORT)
-        if len(terms) > len(best_covered):
-            best, best_covered = (other, start), terms
-    if len(first_covered | best_covered) <= len(covered):
-        return _excerpt(text, place, _WHOLE)
-    several = [(text, first), best]
-    if best[0] is text and best[1] < first:
+        window = _best_window([one for one in places if one[1] not in first.terms], _SHORT)
+        if len(window.terms) > len(second.terms):
+            second_text, second = other, window
+    if len(first.terms | second.terms) <= len(whole.terms):
+        return _excerpt(text, whole, _WHOLE)
+    several = [(text, first), (second_text, second)]
+    if second_text is text and second.start < first.start:
         several.reverse()
-    return _joined(*(_excerpt(one, start, _SHORT) for one, start in several))
+    return _joined(*(_excerpt(one, window, _SHORT) for one, window in several))
 
 
 def _joined(first: str, second: str) -> str:
@@ -171,9 +181,9 @@ def _folded() -> bytes:
 _FOLDED = _folded()
 
 
-def _best_place(found: list[TermPlace], width: _Width) -> tuple[int, frozenset[str]]:
-    """The start of the part with the most different wanted terms, then with the most of them; and these terms."""
-    best, best_value, best_terms, right = 0, (0, 0), frozenset[str](), 0
+def _best_window(found: list[TermPlace], width: _Width) -> _Window:
+    """The part with the most different wanted terms, then with the most of them."""
+    best, best_value, right = _NOTHING, (0, 0), 0
     inside: dict[str, int] = {}
     after = width.chars - width.before
     for left, (place, one) in enumerate(found):
@@ -182,17 +192,24 @@ def _best_place(found: list[TermPlace], width: _Width) -> tuple[int, frozenset[s
             right += 1
         value = (len(inside), right - left)
         if value > best_value:
-            best, best_value, best_terms = place, value, frozenset(inside)
+            last, term = found[right - 1]
+            best, best_value = _Window(place, last + len(term), frozenset(inside)), value
         if right > left:
             inside[one] -= 1
             if not inside[one]:
                 del inside[one]
-    return best, best_terms
+    return best
 
 
-def _excerpt(text: str, place: int, width: _Width) -> str:
-    """The text around this position, cut between words where there are spaces."""
-    start = max(0, place - width.before)
+def _excerpt(text: str, window: _Window, width: _Width) -> str:
+    """The text around a window, from the beginning of its sentence if that is near, cut between words where there are
+    spaces.
+    """
+    place = window.start
+    lead = min(LEAD_CHARS_MAX, width.chars - SUFFIX_CHARS_MAX - (window.end - place))
+    start = max(0, min(place - width.before, len(text) - width.chars))
+    if sentence := next(_sentence_starts(text, max(0, min(place - lead, len(text) - width.chars)), place + 1), None):
+        start = sentence.end()
     end = start + width.chars
     if start and not text[start - 1].isspace():
         space = _space(text, start, place)

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import takewhile
 from math import prod
 from typing import Any
 
@@ -110,11 +111,12 @@ def hit_views(result: SearchResult, asked: SearchParams, offset: int, languages:
 
 
 def _alternates(hit: Hit, languages: Sequence[str]) -> list[tuple[str, str]]:
-    """The page in each of these languages that is not its own."""
+    """The page in those of these languages that the reader prefers to its own."""
     found: dict[str, str] = {}
     for code, url in hit.alternates or ():
         found.setdefault(primary_language(code), url)
-    return [(code, found[code]) for code in languages if code in found and code != hit.language]
+    preferred = takewhile(lambda code: code != hit.language, languages)
+    return [(code, found[code]) for code in preferred if code in found]
 
 
 def _more_of_site_link(asked: SearchParams, site: str) -> str:

@@ -377,3 +377,71 @@ def test_a_repeated_question_is_answered_from_memory_until_the_index_changes(tmp
         write(data, [a_record("http://b.test/", text="rede nova")], "w2")
         index.catch_up(data)
         assert json.loads(running.get("/search.json?q=rede")[1])["total"] == 2
+
+
+# -- what the record of a page says of it -----------------------------------------------------------------------------
+
+EVIL = '"><script>alert(1)</script>'
+
+
+@pytest.fixture(scope="module")
+def told_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningSite]:
+    data = new_data(tmp_path_factory.mktemp("told") / "data")
+    english = a_record("http://en.test/", title="Sailboat", text="a sailboat", language="en")
+    portuguese = a_record("http://pt.test/", title=f"Caravela — Porto {EVIL}", text=f"uma {WORD}")
+    assert english.page is not None
+    assert portuguese.page is not None
+    others = (
+        ("en", "http://en.test/"),
+        ("pt", "http://pt.test/"),
+        ("fr", "javascript:alert(1)"),
+        ("es", "http://x.test/"),
+    )
+    records = [
+        msgspec.structs.replace(english, page=msgspec.structs.replace(english.page, alternates=others)),
+        msgspec.structs.replace(
+            portuguese, page=msgspec.structs.replace(portuguese.page, alternates=others, headline="Caravela")
+        ),
+    ]
+    write(data, records)
+    index.catch_up(data)
+    with RunningSite(data) as running:
+        yield running
+
+
+def test_a_result_shows_the_headline_and_the_whole_title_on_hover(told_site):
+    text = told_site.get(f"/?q={WORD}")[1]
+    assert 'title="Caravela — Porto &#34;&gt;&lt;script&gt;alert(1)&lt;/script&gt;"><mark>Caravela</mark></a>' in text
+    assert "<script>alert" not in text
+    told = json.loads(told_site.get(f"/search.json?q={WORD}")[1])["hits"][0]
+    assert (told["title"], told["full_title"]) == ("Caravela", f"Caravela — Porto {EVIL}")
+
+
+@pytest.mark.parametrize(
+    ("path", "offered"),
+    [
+        (f"/?q={WORD}&hl=en", ('Also in: <a href="http://en.test/" hreflang="en"', "English")),
+        ("/?q=sailboat&hl=pt", ('Também em: <a href="http://pt.test/" hreflang="pt"', "Português")),
+        (f"/?q={WORD}&hl=pt", None),
+        ("/?q=sailboat&hl=en", None),
+    ],
+)
+def test_a_page_that_is_also_in_the_language_of_the_reader_is_offered(told_site, path, offered):
+    text = told_site.get(path)[1]
+    if offered is None:
+        assert "hreflang=" not in text.partition('<ol class="hits"')[2].partition("</ol>")[0]
+    else:
+        assert offered[0] in text
+        assert f">{offered[1]}</a>" in text
+    assert "javascript:" not in text
+
+
+def test_programs_get_the_alternates_that_are_indexed(told_site):
+    hits = json.loads(told_site.get(f"/search.json?q={WORD}")[1])["hits"]
+    assert hits[0]["alternates"] == [["en", "http://en.test/"]]
+
+
+def test_a_page_is_offered_in_a_language_that_the_browser_accepts(told_site):
+    path, offered = f"/?q={WORD}", 'Also in: <a href="http://en.test/"'
+    assert offered in told_site.get(path, headers={"Accept-Language": "de, en;q=0.8, pt;q=0.5"})[1]
+    assert offered not in told_site.get(f"{path}&hl=pt", headers={"Accept-Language": "pt, en;q=0.5"})[1]
