@@ -514,14 +514,15 @@ class SearchResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """The response to a search, as in `search --json` and `/search.json`."""
 
     query: str
-    total: int
+    total: int  # pages that hold all words; where there are none, that hold some
     time_s: float
     hits: list[Hit]
     suggestion: str | None  # other words that give results, or more of them
     shards: list[ShardReport]  # the shards that were asked, if there is more than one
     ignored: list[str] = []  # words that occur nearly everywhere and were ignored
     expanded: list[str] = []  # words that were added, on request or because nothing was found without them
-    instead: str = ""  # nothing was found: another "spelling" was tried, or "some" of the words instead of all
+    instead: str = ""  # no page holds all words: another "spelling" was tried, or "some" of the words instead of all
+    others: int = 0  # pages that hold some of the words, after or among those that hold all
 
     def in_english(self) -> Self:
         """The form for programs: the reasons of missing shards are in English."""

@@ -19,6 +19,7 @@ from tarrafa.errors import DataError
 from tarrafa.i18n import message
 from tarrafa.index import schema
 from tarrafa.index.document_fields import join_url_ids
+from tarrafa.index.text_analysis import WORD_BOUND
 from tarrafa.model import UrlId
 from tarrafa.runtime.data_dir import DataDirectory, file_fingerprint
 
@@ -67,6 +68,14 @@ class IndexMatches:
         addresses, scores = [self._addresses[place] for place in places], [self.scores[place] for place in places]
         return IndexMatches(self._path, self._searcher, addresses, scores, self.total)
 
+    def merged(self, others: "IndexMatches", factor: float) -> "IndexMatches":
+        """These matches and others that are none of them, whose scores count so many times; best first."""
+        scores = [*(factor * score for score in others.scores), *self.scores]
+        addresses = [*others._addresses, *self._addresses]
+        order = sorted(range(len(scores)), key=scores.__getitem__, reverse=True)
+        chosen, sorted_scores = [addresses[at] for at in order], [scores[at] for at in order]
+        return IndexMatches(self._path, self._searcher, chosen, sorted_scores, self.total)
+
     def with_scores(self, scores: list[float]) -> "IndexMatches":
         """The same matches, the first ones with other scores, sorted by score."""
         changed, rest = len(scores), self.scores[len(scores) :]
@@ -84,6 +93,7 @@ class IndexSnapshot:
     def __init__(self, path: Path, searcher: tantivy.Searcher) -> None:
         self._path, self._searcher = path, searcher
         self._counted: dict[tuple[str, str], int] = {}
+        self._spellings: dict[str, list[str]] = {}
 
     @property
     def documents(self) -> int:
@@ -151,6 +161,16 @@ class IndexSnapshot:
         """
         with schema.tantivy_errors(self._path):
             return self._searcher.terms_with_prefix(schema.WORDS, prefix, among, limit)
+
+    def spellings(self, folded: str, limit: int) -> list[str]:
+        """The vocabulary entries of a folded word with accents, the most frequent first."""
+        found = self._spellings.get(folded)
+        if found is None:
+            found = [entry for entry, _ in self.vocabulary_entries(folded + WORD_BOUND, limit)]
+            if len(self._spellings) >= FREQUENCIES_CACHED_MAX:
+                self._spellings.clear()
+            self._spellings[folded] = found
+        return found
 
     @cached_property
     def languages(self) -> dict[str, int]:

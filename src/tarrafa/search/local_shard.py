@@ -26,6 +26,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 from tantivy import Occur
 from tantivy import Query as TantivyQuery
 
@@ -53,12 +54,14 @@ from tarrafa.search.query_builder import (
     MeanLengths,
     QueryBuilder,
     RecordingTermStatistics,
+    SignedForm,
     TermStatistics,
     best_ids_query,
     filter_query,
     global_score,
     marked_terms,
     page_query,
+    signed_pattern,
     terms_of_texts,
     urls_query,
 )
@@ -90,9 +93,12 @@ RERANKED_MAX = 2 * MATCHES_MAX  # matches of one shard whose present scores are 
 RERANKED_TIMES = 3  # how many times as many matches are read when the first ones do not suffice
 LINKING_MAX = 10_000  # results of `link:`
 VOCABULARY_WAIT_S = 0.05  # for a vocabulary that is still being read
+WHOLE_GAIN = 1.4  # times the score, for a page that holds all words: decision 0281
+SPELLINGS_MAX = 4  # spellings of a word that is typed without accents
+PARTIAL_DISTANCE = 1e15  # by which pages with some of the words come later, in another order than that of relevance
 RECENT_SHARE = 0.2  # gain of a page of today where new pages are preferred
 RECENT_HALF_S = 90 * 86_400.0  # half-life of that gain
-LATE_PAIR_MATCHES = 30  # matches of a shard that gain from costly pairs of words (`BuiltQuery.late`)
+LATE_PAIR_MATCHES = 30  # matches of a shard that gain from costly pairs and words with signs (`BuiltQuery`)
 RENORMALIZED_MATCHES = 30  # matches of a shard that are rescored by the mean length of all shards: 1 ms
 STANDINGS_AGE_MAX_S = 0.1  # in-links and ranks of the graph count after so long: to look for changes takes 40 us
 DEFAULT_STANDING = (0, 1.0)  # in-links and rank of a page that the graph does not know
@@ -193,8 +199,8 @@ class LocalShard:
 
     def top_matches(self, request: SearchRequest, overall: ShardStatistics, limit: int) -> CandidateBlock:
         context, query = self._query_in_context(request, overall)
-        total, candidates = self._ranked(context, query, request, limit, overall)
-        return CandidateBlock(self._number_of(context.snapshot), total, candidates)
+        found = self._ranked(context, query, request, limit, overall)
+        return CandidateBlock(self._number_of(context.snapshot), found.total, found.candidates, found.whole)
 
     def show(self, request: SearchRequest, moment: int, places: list[DocumentAddress]) -> list[HitDetails]:
         snapshot = self._snapshots.get(moment)
@@ -225,14 +231,23 @@ class LocalShard:
         )
         matching = self._query_builder(request, context.rules, snapshot, overall)
         leaves = matching.score_components(_parsed_query(request), request.natural, request.extras)
-        if query.late:
-            best = snapshot.top_matches(query.matches, LATE_PAIR_MATCHES, schema.STATIC).addresses()
+        best, raised = [place], False
+        if query.late or query.signed or query.whole is not None:
+            first = snapshot.top_matches(query.matches, LATE_PAIR_MATCHES, schema.STATIC)
+            if query.whole is not None:
+                several = snapshot.top_matches(query.whole, RERANKED_MAX, schema.STATIC)
+                raised, first = place in several.addresses(), _with_whole(first, several)[0]
+            best = first.first(LATE_PAIR_MATCHES).addresses()
             leaves = [leaf for leaf in leaves if place in best or not leaf.is_late]
         stretch = _means(snapshot, overall).penalty_ratio(length)
         parts = [
             ScorePart(leaf.kind, leaf.what, global_score(snapshot.score_of(leaf.query, place), leaf.most, stretch))
             for leaf in leaves
         ]
+        if place in best and query.signed:
+            parts += [ScorePart("form", form.word, gain) for form, gain in _signed_gains(snapshot, query, place)]
+        if raised:
+            parts = [ScorePart(part.kind, part.what, part.value * WHOLE_GAIN) for part in parts]
         _, rank = self._standings([key], request.collection).get(key, DEFAULT_STANDING)
         indexed = log2(2.0 + static)
         factors = [ScorePart("links", "", min(link_factor(rank), indexed * LINK_FACTOR_RATIO))]
@@ -294,7 +309,7 @@ class LocalShard:
     ) -> list[Candidate]:
         """The best candidates, without exact copies."""
         found: dict[object, Candidate] = {}
-        for one in self._ranked(context, query, request, BLOCK_MATCHES, overall)[1]:
+        for one in self._ranked(context, query, request, BLOCK_MATCHES, overall).candidates:
             found.setdefault(one.id if one.content is None else one.content, one)
         return list(found.values())
 
@@ -310,7 +325,7 @@ class LocalShard:
         self, request: SearchRequest, rules: CurationRules, local: TermStatistics, overall: TermStatistics
     ) -> QueryBuilder:
         linking = partial(self._linking, collection=request.collection)
-        return QueryBuilder(local, overall, linking, rules.synonyms, self._subclasses)
+        return QueryBuilder(local, overall, linking, rules.synonyms, self._subclasses, self._spellings)
 
     def _query_in_context(self, request: SearchRequest, overall: ShardStatistics) -> tuple[_SearchContext, BuiltQuery]:
         """The tantivy query of a request without excluded pages, and its context; the ones of the statistics phase, if
@@ -322,7 +337,10 @@ class LocalShard:
         else:
             context = self._context()
             query = self._build_query(request, context.rules, context.snapshot, overall)
-        return context, BuiltQuery(exclude(query.matches, context.excluded), query.late)
+        if not context.excluded:
+            return context, query
+        whole = exclude(query.whole, context.excluded) if query.whole is not None else None
+        return context, query._replace(matches=exclude(query.matches, context.excluded), whole=whole)
 
     def _build_query(
         self, request: SearchRequest, rules: CurationRules, local: TermStatistics, overall: TermStatistics
@@ -334,7 +352,12 @@ class LocalShard:
         return matching.build(query, request.collection, request.natural, request.extras, related)
 
     def _renormalized(
-        self, matches: IndexMatches, context: _SearchContext, request: SearchRequest, overall: ShardStatistics
+        self,
+        matches: IndexMatches,
+        raised: set[DocumentAddress],
+        context: _SearchContext,
+        request: SearchRequest,
+        overall: ShardStatistics,
     ) -> IndexMatches:
         """The matches rescored by the mean text length of all shards, best first; matches below RENORMALIZED_MATCHES
         stay as they are.
@@ -352,49 +375,80 @@ class LocalShard:
             both = TantivyQuery.boolean_query([(Occur.Must, leaf.query), (Occur.Must, these)])
             for place, score in snapshot.scores(both, len(first) + URLS_MAX).items() if leaf.most else ():
                 if place in stretched:
-                    gained[place] += global_score(score, leaf.most, stretched[place]) - score
+                    change = global_score(score, leaf.most, stretched[place]) - score
+                    gained[place] += change * (WHOLE_GAIN if place in raised else 1.0)
         several = zip(first.scores, first.field_values(schema.STATIC), places, strict=True)
         measured = [score + log2(2 + static) * gained[place] for score, static, place in several]
         return matches.with_scores(measured)
 
-    def _with_late_pairs(
-        self, matches: IndexMatches, snapshot: IndexSnapshot, late: tuple[TantivyQuery, ...]
+    def _with_late_gains(
+        self, matches: IndexMatches, snapshot: IndexSnapshot, query: BuiltQuery, raised: set[DocumentAddress]
     ) -> IndexMatches:
-        """The matches, the best of them rescored with what they gain from costly pairs of words; best first."""
+        """The matches, the best of them rescored with what they gain from costly pairs of words, and from words with
+        signs that they write as typed; best first. A gain of `raised` matches counts as their other words do.
+        """
         first = matches.first(LATE_PAIR_MATCHES)
         these, gains = best_ids_query(first.field_values(schema.ID_HIGH)), defaultdict[DocumentAddress, float](float)
-        for pair in late:
+        for pair in query.late:
             both = TantivyQuery.boolean_query([(Occur.Must, pair), (Occur.Must, these)])
             for place, gain in snapshot.scores(both, len(first) + URLS_MAX).items():
                 gains[place] += gain
+        places = first.addresses()
+        for place in places if query.signed else ():
+            gains[place] += sum(gain for _, gain in _signed_gains(snapshot, query, place))
         if not gains:
             return matches
-        several = zip(first.scores, first.field_values(schema.STATIC), first.addresses(), strict=True)
+        gains |= {place: gain * WHOLE_GAIN for place, gain in gains.items() if place in raised}
+        several = zip(first.scores, first.field_values(schema.STATIC), places, strict=True)
         scores = [score + log2(2 + static) * gains.get(place, 0.0) for score, static, place in several]
         return matches.with_scores(scores)
 
     def _ranked(
-        self,
-        context: _SearchContext,
-        query: BuiltQuery,
-        request: SearchRequest,
-        limit: int,
-        overall: ShardStatistics,
-    ) -> tuple[int, list[Candidate]]:
-        """The number of all matches, and the first ones in the order of their scores. Reading a match costs a tenth of
-        computing its present score: more are read than are probably needed, and then as many are weighed as needed.
+        self, context: _SearchContext, query: BuiltQuery, request: SearchRequest, limit: int, overall: ShardStatistics
+    ) -> "_RankedMatches":
+        """The first matches in the order of their scores. By relevance, a match with all words scores WHOLE_GAIN times
+        as much; in any other order, these come first.
+        """
+        if query.whole is None:
+            total, candidates, _ = self._ranked_matches(context, query, request, limit, overall)
+            return _RankedMatches(total, candidates, 0 if query.lacks else None)
+        if request.sort is Sort.RELEVANCE:
+            total, candidates, whole = self._ranked_matches(context, query, request, limit, overall)
+            return _RankedMatches(total, candidates, 0 if query.lacks else whole)
+        first = query._replace(matches=query.whole, whole=None)
+        whole, candidates, _ = self._ranked_matches(context, first, request, limit, overall)
+        total = whole
+        if whole < limit or query.lacks:
+            rest = query._replace(whole=None)
+            total, others, _ = self._ranked_matches(context, rest, request, limit, overall)
+            seen = {one.place for one in candidates}
+            lower = [replace(one, score=one.score - PARTIAL_DISTANCE, partial=True) for one in others]
+            candidates = [*candidates, *(one for one in lower if one.place not in seen)][:limit]
+        return _RankedMatches(total, candidates, 0 if query.lacks else whole)
+
+    def _ranked_matches(
+        self, context: _SearchContext, query: BuiltQuery, request: SearchRequest, limit: int, overall: ShardStatistics
+    ) -> tuple[int, list[Candidate], int]:
+        """The number of all matches, the first ones in the order of their scores, and the number of those with all
+        words. Reading a match costs a tenth of computing its present score: more are read than are probably needed, and
+        then as many are weighed as needed.
         """
         order, gain_max = SORT_FIELDS.get(request.sort), _gain_max(request)
         reading = min(READ_SHARE * limit, RERANKED_MAX) if gain_max > 1 else limit
+        snapshot = context.snapshot
         while True:
-            matches = context.snapshot.top_matches(query.matches, reading, weight=schema.STATIC, order=order)
+            matches = snapshot.top_matches(query.matches, reading, weight=schema.STATIC, order=order)
             if not matches:
-                return matches.total, []
+                return matches.total, [], 0
             least = matches.scores[-1] if matches.total > len(matches) else 0.0  # no match that was not read has more
+            whole, raised = 0, set[DocumentAddress]()
             if order is None:
-                if query.late:
-                    matches = self._with_late_pairs(matches, context.snapshot, query.late)
-                matches = self._renormalized(matches, context, request, overall)
+                if query.whole is not None:
+                    several = snapshot.top_matches(query.whole, reading, schema.STATIC)
+                    matches, raised, whole = _with_whole(matches, several)
+                if query.late or query.signed:
+                    matches = self._with_late_gains(matches, snapshot, query, raised)
+                matches = self._renormalized(matches, raised, context, request, overall)
             weighed = _probably_enough(matches.scores, limit, gain_max)
             while True:
                 found = self._weigh(context, matches.first(weighed), request)
@@ -402,7 +456,10 @@ class LocalShard:
                 is_last = weighed >= len(matches)
                 bound = least if is_last else max(least, matches.scores[weighed])
                 if not bound or found.scores[best[-1]] >= bound * gain_max or (is_last and reading >= RERANKED_MAX):
-                    return matches.total, found.candidates(best.tolist())
+                    candidates = found.candidates(best.tolist())
+                    if query.whole is not None:
+                        candidates = [one if one.place in raised else replace(one, partial=True) for one in candidates]
+                    return matches.total, candidates, whole
                 if is_last:
                     break
                 weighed = len(matches)
@@ -457,11 +514,38 @@ class LocalShard:
         graph = self._open_graph()
         return graph.linking_ids(url, collection, LINKING_MAX) if graph is not None else []
 
+    def _spellings(self, folded: str) -> list[str]:
+        return self._index.snapshot().spellings(folded, SPELLINGS_MAX)
+
     def _open_graph(self) -> GraphReader | None:
         if self._graph is None:
             with contextlib.suppress(DataError):
                 self._graph = GraphReader(self._data, STANDINGS_AGE_MAX_S)
         return self._graph
+
+
+def _signed_gains(snapshot: IndexSnapshot, query: BuiltQuery, place: DocumentAddress) -> list[tuple[SignedForm, float]]:
+    """What a document gains because it writes words with signs as they are typed."""
+    shown = snapshot.stored_document(place)
+    patterns = [(form, signed_pattern(form.word)) for form in query.signed]
+    return [(form, form.gain) for form, one in patterns if one and (one.search(shown.title) or one.search(shown.text))]
+
+
+class _RankedMatches(NamedTuple):
+    """The number of all matches, the first of them, and the number of those with all words; None: no difference."""
+
+    total: int
+    candidates: list[Candidate]
+    whole: int | None
+
+
+def _with_whole(matches: IndexMatches, whole: IndexMatches) -> tuple[IndexMatches, set[DocumentAddress], int]:
+    """The matches, those with all words raised, best first; the raised ones; and how many there are in all."""
+    if not whole:
+        return matches, set(), 0
+    raised = set(whole.addresses())
+    others = [at for at, place in enumerate(matches.addresses()) if place not in raised]
+    return matches.at(others).merged(whole, WHOLE_GAIN), raised, whole.total
 
 
 class _WeighedMatches(NamedTuple):

@@ -5,15 +5,20 @@ boosted to the rarity that the readings have together, in all shards together. W
 stand above ten thousand Portuguese ones, because *their* spelling of the word is rare. Readings that no page holds are
 left out. A function word (`de`) only adds to the score of pages that another part of the query finds. Filters never add
 to a score; where there are only filters, all pages score alike, and links decide. Synonyms can only add pages and
-score. Ranking, as measured (docs/decisions): BM25 of the catch-all field, plus 0.3 of the title's, plus 0.1 of the
-template's, plus 0.3 for each two adjacent words of the query that are adjacent in the page. Where these two words stand
-in many pages, each of them is no frequent word of its language, and positions would have to be read in all these pages,
-only the best matches of a shard gain from them (`BuiltQuery.late`).
-Knows nothing of hits or snippets.
+score. Plain words find pages with any of them, and pages with all of them are found by a second query
+(`BuiltQuery.whole`), so that they can be counted and raised; where so many pages hold all of them that no others could
+be shown, only these are searched. A word with signs inside (`f-16`) is found as adjacent words, as one word, and below
+that by its parts. Ranking, as measured (docs/decisions): BM25 of the catch-all field, plus 0.3 of the title's, plus 0.3
+for each two adjacent words of the query that are adjacent in the page, plus half of its rarity for each word that the
+page writes as it is typed, plus 0.1 of the template's. Where two adjacent words stand in many pages, each of them is no frequent word of its
+language, and positions would have to be read in all these pages, only the best matches of a
+shard gain from them (`BuiltQuery.late`). Knows nothing of hits or snippets.
 """
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from math import log, prod
 from typing import NamedTuple, Protocol
@@ -25,17 +30,21 @@ from tantivy import Query as TantivyQuery
 from tarrafa.index import schema
 from tarrafa.index.document_fields import split_url_id, url_words
 from tarrafa.index.frequent_words import are_frequent, frequent_pairs, is_function_word
-from tarrafa.index.text_analysis import fold, readings, words
+from tarrafa.index.text_analysis import WORD_BOUND, compose, fold, readings, words
 from tarrafa.model import UrlId
 from tarrafa.search.query_parser import QueryFilter, QueryGroup, QueryNode, QueryPrefix, QueryText, Sign, is_condition
-from tarrafa.search.request import ExpansionTerm
+from tarrafa.search.request import RESULT_DEPTH_MAX, ExpansionTerm
 
 TITLE_SHARE = 0.3
 PAIR_SHARE = 0.3
 TEMPLATE_SHARE = 0.1  # of a word that stands only in menus, lists of links or the name of the site
+FORM_SHARE = 0.5  # of a word's rarity: the gain of a page that writes it as it is typed
+FORMS_MAX = 12  # words whose typed form counts
 # Documents of all shards with both of two adjacent words, as many as there would be by chance. With more, positions
 # cost more than a second query for the best matches (0.15 ms).
 EARLY_PAIR_DOCUMENTS_MAX = 500
+# Documents that hold all words, as many as there would be by chance. With more, pages with some are not searched.
+WHOLE_DOCUMENTS_MANY = 2 * RESULT_DEPTH_MAX
 # about the score of a word that stands in every third document: the rarity of a prefix is not counted
 PREFIX_SCORE = 1.0
 RELATED_WORDS_SHARE = 0.2  # share of the words of a page that a related page must hold
@@ -47,6 +56,7 @@ CLOSE_SHARE = 0.005  # mean lengths that differ by less are treated as equal: a 
 Terms = tuple[str, ...]
 FindLinkingPages = Callable[[str], Iterable[UrlId]]  # the pages that link to a URL
 FindSynonyms = Callable[[str], tuple[str, ...]]  # the synonyms of a word or phrase
+FindSpellings = Callable[[str], Iterable[str]]  # the vocabulary entries of a folded word with accents
 FindSubclasses = Callable[[str], Iterable[str]]  # the classes below a class
 
 
@@ -77,13 +87,26 @@ class ScoreComponent(NamedTuple):
     is_late: bool = False  # counts for the best matches only
 
 
+class SignedForm(NamedTuple):
+    """A word with signs (`.net`, `f-16`), and what a page gains that writes it so."""
+
+    word: str
+    gain: float
+
+
 class BuiltQuery(NamedTuple):
     """`matches` finds the documents and scores them; each of `late` adds to the scores of the best of them. (As one
-    union they would be five times as slow: tantivy reads the positions of all documents between those wanted.)
+    union they would be five times as slow: tantivy reads the positions of all documents between those wanted.) So does
+    each of `signed`. `whole` finds those of the documents that hold all words, with the same scores; None: all do, or
+    there is one word only. `lacks`: no document holds all words, because one occurs nowhere; `whole` is then about the
+    others.
     """
 
     matches: TantivyQuery
     late: tuple[TantivyQuery, ...] = ()
+    whole: TantivyQuery | None = None
+    lacks: bool = False
+    signed: tuple[SignedForm, ...] = ()
 
 
 class QueryBuilder:
@@ -96,10 +119,12 @@ class QueryBuilder:
         linking: FindLinkingPages,
         synonyms: FindSynonyms = no_synonyms,
         subclasses: FindSubclasses = no_subclasses,
+        spellings: FindSpellings = no_synonyms,
     ) -> None:
         self._local, self._overall = local, overall
         self._here, self._everywhere = local.written, overall.written
         self._linking, self._synonyms, self._subclasses = linking, synonyms, subclasses
+        self._spellings = spellings
 
     def build(
         self,
@@ -119,22 +144,88 @@ class QueryBuilder:
         added = [clause for _, clause in self._added(extras)]
         if related:
             parts.append((Occur.Must, _related_query(added)))
-        if content.parts:
-            more = [clause for _, clause in self._titles(content)]
-            more += [clause for _, clause, is_late in pairs if not is_late]
-            parts.extend(self._found(content, [] if related else added, more))
         if collection is not None:
             self._overall.frequency(schema.COLLECTION, collection)  # so that the statistics phase counts it
             parts.append((Occur.Must, filter_query(schema.COLLECTION, collection)))
-        return BuiltQuery(TantivyQuery.boolean_query(parts), tuple(clause for _, clause, is_late in pairs if is_late))
+        late = tuple(clause for _, clause, is_late in pairs if is_late)
+        if not content.parts:
+            return BuiltQuery(TantivyQuery.boolean_query(parts))
+        more = [clause for _, clause in (*self._titles(content), *self._forms(content))]
+        more += [clause for _, clause, is_late in pairs if not is_late]
+        signed = tuple(self._signed(content))
+        needed, lacks = self._needed(content) if not related else ([], False)
+        whole = self._whole(content, needed, [*added, *more]) if needed else []
+        if whole and not lacks and self._are_many(needed):
+            return BuiltQuery(TantivyQuery.boolean_query([*whole, *parts]), late, signed=signed)
+        found = self._found(_with_parts(content), [] if related else added, more)
+        together = TantivyQuery.boolean_query([*whole, *parts]) if whole else None
+        return BuiltQuery(TantivyQuery.boolean_query([*parts, *found]), late, together, lacks, signed)
+
+    def _needed(self, content: QueryGroup) -> tuple[list[QueryNode], bool]:
+        """The parts of plain words that a page should hold all of, without function words; and whether one occurs
+        nowhere. None: there is only one, or signs say what is needed.
+        """
+        if any(sign is not Sign.SHOULD for sign, _ in content.parts):
+            return [], False
+        speaking = [node for _, node in content.parts if not _is_joining(node)] or [node for _, node in content.parts]
+        occurring = [node for node in speaking if self._may_occur(node)]
+        is_tiered = len(occurring) > 1 or any(map(is_compound, occurring))
+        return occurring if is_tiered else [], 0 < len(occurring) < len(speaking)
+
+    def _whole(
+        self, content: QueryGroup, needed: list[QueryNode], more: list[TantivyQuery]
+    ) -> list[tuple[Occur, TantivyQuery]]:
+        """The pages with all needed parts; the other parts add to the score."""
+        must = [(Occur.Must, self._node(node) or TantivyQuery.empty_query()) for node in needed]
+        others = [node for _, node in content.parts if node not in needed]
+        others += [_parts_of(node) for node in needed if is_compound(node)]
+        some = [clause for node in others if (clause := self._node(node)) is not None]
+        return [*must, *((Occur.Should, clause) for clause in (*some, *more))]
+
+    def _are_many(self, needed: list[QueryNode]) -> bool:
+        """Whether all of these words are in more documents of all shards than can be shown, if they are independent."""
+        if not all(isinstance(node, QueryText) for node in needed):
+            return False
+        counts = [document_frequency(word, self._overall) for node in needed for word in words(_text(node))]
+        return self._together(counts) >= WHOLE_DOCUMENTS_MANY
+
+    def _forms(self, content: QueryGroup) -> list[tuple[str, TantivyQuery]]:
+        """The words as they are typed, in pages that write them so: not as another word of the same stem."""
+        found = dict[str, TantivyQuery]()
+        for text in content.texts:
+            several = words(text)
+            if len(several) != 1 or text in found or is_function_word(text) or len(found) == FORMS_MAX:
+                continue
+            entries = [entry for entry in self._entries(several[0]) if self._local.frequency(schema.WORDS, entry)]
+            occurring = self._occurring(schema.ALL, readings(text))
+            if entries and occurring:
+                some = [TantivyQuery.term_query(schema.SCHEMA, schema.WORDS, entry, "basic") for entry in entries]
+                found[text] = TantivyQuery.const_score_query(_any(some), FORM_SHARE * self._common(occurring))
+        return list(found.items())
+
+    def _entries(self, word: str) -> list[str]:
+        """The vocabulary entries of a word. Typed without accents it stands for all its spellings, else for itself."""
+        small, folded = word.lower(), fold(word)
+        return [folded, *self._spellings(folded)] if small == folded else [folded + WORD_BOUND + small]
+
+    def _signed(self, content: QueryGroup) -> list[SignedForm]:
+        """The words with signs inside or a dot before them."""
+        found = dict[str, SignedForm]()
+        for sign, node in content.parts:
+            text = _text(node)
+            if sign is not Sign.MUST_NOT and text not in found and len(found) < FORMS_MAX and signed_pattern(text):
+                occurring = self._occurring(schema.ALL, readings(text))
+                found[text] = SignedForm(text, FORM_SHARE * self._common(occurring))
+        return [form for form in found.values() if form.gain]
 
     def score_components(
         self, query: QueryGroup, natural: bool, extras: Iterable[ExpansionTerm]
     ) -> list["ScoreComponent"]:
         """The addends of a score. The score of a page is their sum."""
         content = _content_of(self._natural(query) if natural else query)
-        found = [(text, self._in_field(schema.ALL, self._all_readings(text))) for text in content.texts]
-        template = [(text, self._in_template(self._all_readings(text))) for text in content.texts]
+        texts = _with_parts(content).texts
+        found = [(text, self._in_field(schema.ALL, self._spelled(text))) for text in texts]
+        template = [(text, self._in_template(self._all_readings(text))) for text in texts]
         return [
             *(
                 ScoreComponent("text", text, clause, self._most(self._all_readings(text)))
@@ -145,6 +236,7 @@ class QueryBuilder:
             *(ScoreComponent("text", f"{text}*", self._prefix(text)) for text in content.prefixes),
             *(ScoreComponent("added", what, clause) for what, clause in self._added(extras)),
             *(ScoreComponent("title", what, clause) for what, clause in self._titles(content)),
+            *(ScoreComponent("form", what, clause) for what, clause in self._forms(content)),
             *(
                 ScoreComponent("pair", what, clause, PAIR_SHARE * self._most(_in_a_row(what)), is_late)
                 for what, clause, is_late in self._pairs(content)
@@ -182,16 +274,14 @@ class QueryBuilder:
             return []
         joining, others = list[tuple[Sign, QueryNode]](), list[tuple[Sign, QueryNode]]()
         for part in content.parts:
-            is_joining = isinstance(part[1], QueryText) and is_function_word(part[1].text)
-            (joining if is_joining else others).append(part)
+            (joining if _is_joining(part[1]) else others).append(part)
         return joining if any(self._may_occur(node) for _, node in others) else []
 
     def _may_occur(self, node: QueryNode) -> bool:
         """Whether a part may be found in some shard; only words are looked up."""
         if not isinstance(node, QueryText):
             return True
-        alternatives = self._all_readings(node.text)
-        return any(self._occurring(field, alternatives) for field in (schema.ALL, schema.TEMPLATE))
+        return any(self._occurring(field, self._spelled(node.text)) for field in (schema.ALL, schema.TEMPLATE))
 
     def _natural(self, query: QueryGroup) -> QueryGroup:
         ignored = common_words(query, self._overall)
@@ -245,13 +335,18 @@ class QueryBuilder:
         return [(extra.word, _boosted(clause, extra.share)) for extra, clause in found if clause is not None]
 
     def _content(self, text: str) -> TantivyQuery | None:
-        """Pages with this word or phrase anywhere, or with a synonym; None if there are none."""
-        alternatives = self._all_readings(text)
-        clauses = [*self._weighed(schema.ALL, alternatives), *self._in_template(alternatives)]
+        """Pages with this word or phrase anywhere, or with a synonym, or with `email` for `e-mail`; None if there are
+        none.
+        """
+        clauses = [*self._weighed(schema.ALL, self._spelled(text)), *self._in_template(self._all_readings(text))]
         return _any(clauses) if clauses else None
 
     def _in_template(self, alternatives: list[Terms]) -> list[TantivyQuery]:
         return self._weighed(schema.TEMPLATE, alternatives, TEMPLATE_SHARE)
+
+    def _spelled(self, text: str) -> list[Terms]:
+        """All readings of a word or phrase; of a word with signs inside also those without them."""
+        return [*self._all_readings(text), *(readings("".join(words(text))) if is_signed(text) else ())]
 
     def _all_readings(self, text: str) -> list[Terms]:
         """All readings of a word or phrase, and of its synonyms."""
@@ -334,6 +429,56 @@ class QueryBuilder:
     def _in_field(self, field: str, alternatives: Iterable[Terms]) -> TantivyQuery | None:
         clauses = self._weighed(field, alternatives)
         return _any(clauses) if clauses else None
+
+
+_signed_word = re.compile(r"\.[^\W_].*[^\W_]|[^\W_].*[^\w\s].*[^\W_]", re.DOTALL).search
+_has_sign_inside = re.compile(r"[^\W_][^\w\s]+[^\W_]").search
+
+
+@lru_cache(1_000)
+def signed_pattern(text: str) -> re.Pattern[str] | None:
+    """Finds a word with signs inside or a dot before it, and nothing attached, whatever its case; None: no such word.
+    The index does not hold signs: they are looked for in the text of the best matches.
+    """
+    found = _signed_word(compose(text))
+    if found is None or " " in text:
+        return None
+    return re.compile(rf"(?<!\w)(?<!\w[.,]){re.escape(found[0])}(?![.,]?\w)", re.IGNORECASE)
+
+
+def is_signed(text: str) -> bool:
+    """Whether a word has signs inside: `f-16`, `tcp/ip`, `1.000`, `d'água`."""
+    return " " not in text and bool(_has_sign_inside(text)) and len(words(text)) > 1
+
+
+def is_compound(node: QueryNode) -> bool:
+    """Whether a part is a word with signs inside."""
+    return isinstance(node, QueryText) and not node.quoted and is_signed(node.text)
+
+
+def _text(node: QueryNode) -> str:
+    return node.text if isinstance(node, QueryText) else ""
+
+
+def _is_joining(node: QueryNode) -> bool:
+    return isinstance(node, QueryText) and is_function_word(node.text)
+
+
+def _parts_of(node: QueryNode) -> QueryNode:
+    """The words that a word with signs inside consists of, all of them."""
+    return QueryGroup(tuple((Sign.MUST, QueryText(word)) for word in dict.fromkeys(words(_text(node)))))
+
+
+def _with_parts(content: QueryGroup) -> QueryGroup:
+    """Plain words with signs inside, or else their parts."""
+    if not any(sign is Sign.SHOULD and is_compound(node) for sign, node in content.parts):
+        return content
+    parts = list[tuple[Sign, QueryNode]]()
+    for sign, node in content.parts:
+        parts.append((sign, node))
+        if sign is Sign.SHOULD and is_compound(node):
+            parts.append((sign, _parts_of(node)))
+    return QueryGroup(tuple(parts))
 
 
 def _content_of(query: QueryGroup) -> QueryGroup:

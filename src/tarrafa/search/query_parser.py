@@ -3,7 +3,7 @@
 Promises: any string is a query or one `QueryError` with one sentence, and nothing else. Text from the Web is read in
 one pass, with every length and depth bounded.
 
-    rede pesca      any of them, the more the better      site:ufmg.br       this host and everything below it
+    rede pesca      all of them, or else some             site:ufmg.br       this host and everything below it
     +rede           must be there                         host:www.a.br      this host only
     -rede           must not be there                     inurl:pesca        in the address
     "a phrase"      these words next to each other        intitle:"o mar"    in the title
@@ -21,7 +21,7 @@ tantivy or of text analysis.
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
 from functools import lru_cache
@@ -54,6 +54,7 @@ class QueryText:
     """A word, or several adjacent words."""
 
     text: str
+    quoted: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +256,7 @@ class _QueryParser:
             return None
         if match["quoted"] is None and body.endswith("*"):
             return _prefix(body)
-        return QueryText(body)
+        return QueryText(body, match["quoted"] is not None)
 
 
 def _prefix(body: str) -> QueryNode:

@@ -142,16 +142,18 @@ class Candidate(msgspec.Struct, frozen=True, array_like=True, gc=False):
     url_length: int
     site: int
     canonical: int | None = None
+    partial: bool = False  # it holds only some of the words
 
 
 class CandidateBlock(msgspec.Struct, frozen=True, array_like=True):
     """Matches of a shard, highest score first, with the `total` of all matches; `moment` is the snapshot number that
-    `show` needs.
+    `show` needs. `whole`: the matches that hold all words of a query with several; None: there is no difference.
     """
 
     moment: int
     total: Count
     candidates: Annotated[list[Candidate], Meta(max_length=MATCHES_MAX)]
+    whole: Count | None = None
 
 
 class HitDetails(msgspec.Struct, frozen=True, array_like=True):
@@ -173,7 +175,7 @@ class HitDetails(msgspec.Struct, frozen=True, array_like=True):
 class ScorePart(msgspec.Struct, frozen=True, array_like=True):
     """One part of a score: of a word in the text, in the title, of a pair of words; or a factor of the sum.
 
-    `kind` is text, template, title, pair, added, links, listing, recent, curated or site.
+    `kind` is text, template, title, pair, added, form, links, listing, recent, curated or site.
     """
 
     kind: str

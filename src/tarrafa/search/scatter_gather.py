@@ -11,7 +11,8 @@ consistent.
 The order among equals must be that of the shards, and not of ids: a shard that is asked for a hundred matches returns
 any hundred of a thousand equal ones, always the same, but not those with the smallest ids.
 
-`total` counts the pages that match, less the copies that were found on the way to the requested hits. It is exact once
+`total` counts the pages that match (of a query of several plain words: those that hold all of them, if there are any;
+`others` are those that hold some), less the copies that were found on the way to the requested hits. It is exact once
 all matches have been read (up to BLOCK_MATCHES of them: at once), and before that too high by the copies further down.
 Where MATCHES_MAX matches do not make enough hits, it is the number of hits that they make: no others can be shown.
 `copies` likewise counts the copies met on the way. Any number of requests may use the threads at the same time; a
@@ -23,7 +24,7 @@ clients, here or elsewhere (`PartitionedShard`).
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial, wraps
 from operator import attrgetter
@@ -42,6 +43,7 @@ from tarrafa.search import autocomplete, query_expansion, spelling
 from tarrafa.search.duplicates import Deduplicator, DuplicateGroup, RankedCandidate
 from tarrafa.search.local_shard import (
     LOCAL_SHARD_NAME,
+    PARTIAL_DISTANCE,
     RESULTS_CHANGED,
     VOCABULARY_WAIT_S,
     KeptSnapshots,
@@ -54,6 +56,7 @@ from tarrafa.search.request import (
     BLOCK_MATCHES,
     MATCHES_MAX,
     URLS_MAX,
+    Candidate,
     CandidateBlock,
     DocumentAddress,
     HitDetails,
@@ -94,6 +97,8 @@ class ScatterGather:
         self.ignored: list[str] = []
         self.known = ShardStatistics()
         self.total, self.found = 0, list[DuplicateGroup]()
+        self.others = 0  # pages with some of the words only, where `total` counts those with all
+        self.is_partial = False  # no page holds all words
         self.away: dict[int, Message | str] = {} if away is None else away
         self._pinned: set[UrlId] = set()
         self._answers: list[tuple[int, int]] = []  # shard and snapshot of each response with candidates
@@ -112,8 +117,10 @@ class ScatterGather:
         if request.natural and request.text.strip():
             self.ignored = common_words(parse(request.text, request.all_words), overall)
         enough = MATCHES_MAX if request.like else request.offset + request.n + bool(request.related)
-        self.total, groups = self._collect_groups(overall, pinned, enough)
-        self.found = groups.all
+        matching, whole, groups = self._collect_groups(overall, pinned, enough)
+        self.total, self.found = matching, groups.all
+        if whole is not None:
+            self._count_whole(matching, whole)
         if request.like:
             self.found = [[one] for one in groups.group_of(url_id(canonical(request.like) or request.like))]
             self.total = len(self.found)
@@ -121,6 +128,16 @@ class ScatterGather:
             own = groups.group_of(url_id(request.related))
             self.found = [group for group in groups.all if group is not own]
             self.total -= bool(own)
+
+    def _count_whole(self, matching: int, whole: int) -> None:
+        """The total of pages that hold all words, less their copies; where there are none, of those that hold some."""
+        if not whole:
+            self.is_partial = matching > 0
+            return
+        several = [{one.candidate.id for one in group if not one.candidate.partial} for group in self.found]
+        copies = sum(len(ids) - 1 for ids in several if ids)
+        self.total = min(max(whole - copies, 1), matching)
+        self.others = matching - self.total
 
     def count_matches(self) -> int:
         """How many documents match, copies included."""
@@ -204,10 +221,14 @@ class ScatterGather:
     def _hit(self, group: DuplicateGroup, shown: HitDetails) -> Hit:
         best = group[0].candidate
         return Hit(
-            shown.url, shown.title, shown.snippet, round(best.score, 4), best.in_links, shown.date, shown.language,
+            shown.url, shown.title, shown.snippet, self._shown_score(best), best.in_links, shown.date, shown.language,
             len(group) - 1, shown.type, shown.site, best.id in self._pinned, shown.declared,
             shown.date_kind, shown.alternates or msgspec.UNSET, shown.full_title or msgspec.UNSET,
         )  # fmt: skip
+
+    def _shown_score(self, best: Candidate) -> float:
+        is_lowered = best.partial and self.request.sort is not Sort.RELEVANCE
+        return round(best.score + PARTIAL_DISTANCE if is_lowered else best.score, 4)
 
     def site_factor(self, key: UrlId) -> float:
         """The factor of a hit's score where its site has better pages."""
@@ -219,8 +240,12 @@ class ScatterGather:
             return []
         return [ShardReport(shard.name, self.away.get(number, "")) for number, shard in enumerate(self._shards)]
 
-    def _collect_groups(self, overall: ShardStatistics, pinned: list[UrlId], enough: int) -> tuple[int, Deduplicator]:
-        """Read block by block, until there are enough groups or no matches are left; the total, and the groups."""
+    def _collect_groups(
+        self, overall: ShardStatistics, pinned: list[UrlId], enough: int
+    ) -> tuple[int, int | None, Deduplicator]:
+        """Read block by block, until there are enough groups or no matches are left; the total, how many of the matches
+        hold all words, and the groups.
+        """
         groups = self._start_groups(pinned)
         looked, limit = 0, -(-enough // BLOCK_MATCHES) * BLOCK_MATCHES
         while True:
@@ -229,16 +254,16 @@ class ScatterGather:
             if looked and len(self.away) > present:  # fewer shards give other blocks
                 groups, looked = self._start_groups(pinned), 0
             found = self._merged(answers, limit)
-            total = sum(block.total for block in answers.values())
+            total, whole = sum(block.total for block in answers.values()), _sum_whole(answers.values())
             for start in range(looked, limit, BLOCK_MATCHES):
                 before = len(groups.all)
                 groups.add(rank_block(found[start : start + BLOCK_MATCHES]))
                 if self._spreads_sites():
                     groups.all[before:] = diversify_sites(groups.all[before:])
                 if len(groups.all) >= enough:
-                    return total - groups.looked + len(groups.all), groups
+                    return total - groups.looked + len(groups.all), whole, groups
             if limit >= min(total, MATCHES_MAX):
-                return len(groups.all), groups
+                return len(groups.all), whole, groups
             looked, limit = limit, min(2 * limit, MATCHES_MAX)
 
     def _best(self, overall: ShardStatistics, limit: int) -> dict[int, CandidateBlock]:
@@ -286,6 +311,14 @@ class ScatterGather:
 
 def _find_urls(shard: Shard, request: SearchRequest, ids: list[UrlId]) -> CandidateBlock:
     return shard.find_urls(request, ids)
+
+
+def _sum_whole(blocks: Iterable[CandidateBlock]) -> int | None:
+    """The matches with all words; a shard for which there is no difference counts all of its own. None: in no shard."""
+    several = list(blocks)
+    if all(block.whole is None for block in several):
+        return None
+    return sum(block.total if block.whole is None else block.whole for block in several)
 
 
 _score, _id = attrgetter("candidate.score"), attrgetter("candidate.id")
@@ -446,7 +479,7 @@ class PartitionedShard:
             msgspec.structs.replace(one, place=(one.place[0] * len(parts) + number, one.place[1]))
             for one, number, _ in merge_blocks(blocks, limit)
         ]
-        return CandidateBlock(moment, sum(block.total for block in blocks), found)
+        return CandidateBlock(moment, sum(block.total for block in blocks), found, _sum_whole(blocks))
 
 
 def open_local_shard(data: DataDirectory, patience_s: float = VOCABULARY_WAIT_S, or_nothing: bool = False) -> Shard:

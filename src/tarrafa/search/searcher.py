@@ -135,6 +135,7 @@ class Searcher:
             gathered.ignored,
             answer.expanded,
             answer.instead,
+            gathered.others,
         )
 
     def matching_pages(self, text: str) -> MatchingPages:
@@ -146,7 +147,7 @@ class Searcher:
             some = gathered.found[start : min(start + HITS_MAX, RESULT_DEPTH_MAX)]
             urls.update(dict.fromkeys(hit.url for hit in gathered.fetch_hits(some)))
         missing = tuple(report.name for report in gathered.shard_reports() if report.trouble)
-        return MatchingPages(list(urls), gathered.total > RESULT_DEPTH_MAX, missing)
+        return MatchingPages(list(urls), gathered.total + gathered.others > RESULT_DEPTH_MAX, missing)
 
     def suggest(self, text: str, limit: int = 8) -> list[str]:
         """Completions of a text that is still being typed, the most frequent first. Errors give an empty list."""
@@ -190,7 +191,7 @@ class Searcher:
         if not first.total:
             return self._instead(first, correction)
         gathered, words = self._expanded(request, first) if request.expand else (first, [])
-        return _SearchOutcome(gathered, words, correction)
+        return _SearchOutcome(gathered, words, correction, INSTEAD_SOME_WORDS if gathered.is_partial else "")
 
     def _expanded(self, request: SearchRequest, first: ScatterGather) -> tuple[ScatterGather, list[str]]:
         """The result of the request with words of the best of these pages, and the words."""
@@ -257,7 +258,7 @@ class Searcher:
         def documents(word: str, name: str) -> int:
             return document_frequency(word, first.known, schema.TITLE if name else schema.ALL)
 
-        return SpellingCorrector(request.text, first.total, documents, alike, count).correction()
+        return SpellingCorrector(request.text, first.total + first.others, documents, alike, count).correction()
 
     def _complete(self, beginning: PartialText, text: str, limit: int) -> list[str]:
         gathered, before = self._scatter(EMPTY_REQUEST), beginning.before
