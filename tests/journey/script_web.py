@@ -14,7 +14,7 @@ TYPES = {"js": "text/javascript", "css": "text/css", "html": "text/html; charset
 DOCSIFY = """<!DOCTYPE html>
 <html lang="pt-BR"><head><meta charset="utf-8"><title>Manual</title></head>
 <body><div id="app">Carregando…</div>
-<script>window.$docsify = { name: "Manual da tarrafa", routerMode: "history", loadSidebar: true, basePath: "/" };</script>
+<script>window.$docsify = { name: "Manual", routerMode: "history", loadSidebar: true, basePath: "/" };</script>
 <script src="http://cdn.test/docsify.min.js"></script></body></html>"""
 
 VUE_PAGES = {"http://vue.test/", *(f"http://vue.test/item/{number}" for number in range(1, ITEMS + 1))}

@@ -68,7 +68,8 @@ SWITCHES = (
     "--renderer-process-limit=4",
     f"--js-flags=--max-old-space-size={OLD_SPACE_MB}",
     "--blink-settings=imagesEnabled=false",
-    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",  # the name of earlier versions
     "--host-resolver-rules=MAP * ~NOTFOUND",
     "--disable-features=HttpsUpgrades,HttpsFirstBalancedMode,MediaRouter,OptimizationHints,Translate,WebBluetooth,WebUSB,"
     "DialMediaRouteProvider,AutofillServerCommunication,InterestFeedContentSuggestions,PaintHolding,SpareRendererForSitePerProcess",
@@ -225,7 +226,8 @@ class Browser:
 def _private_bytes(pid: int) -> int:
     with contextlib.suppress(OSError, ValueError), open(f"/proc/{pid}/status", encoding="ascii") as file:  # noqa: PTH123
         lines = (line.split() for line in file)
-        return sum(int(line[1]) << 10 for line in lines if line[0] in ("RssAnon:", "RssShmem:"))
+        sizes: list[int] = [int(line[1]) << 10 for line in lines if line[0] in ("RssAnon:", "RssShmem:")]
+        return sum(sizes)
     return 0
 
 
@@ -238,7 +240,8 @@ def _spare_uid() -> int:
         with contextlib.suppress(psutil.Error):
             taken.add(process.uids().real)
     start = os.getpid() % len(SPARE_UIDS)
-    return next(uid for uid in (*SPARE_UIDS[start:], *SPARE_UIDS[:start]) if uid not in taken)
+    free: Iterator[int] = (uid for uid in (*SPARE_UIDS[start:], *SPARE_UIDS[:start]) if uid not in taken)
+    return next(free)
 
 
 async def check_browser(hidden: tuple[str, ...] = ()) -> Isolation:

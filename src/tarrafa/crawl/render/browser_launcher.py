@@ -19,7 +19,7 @@ import sys
 import msgspec
 
 from tarrafa.runtime.child_process import PR_SET_PDEATHSIG, run_child
-from tarrafa.runtime.sandbox import CLONE_NEWNET, CLONE_NEWUSER, PR_SET_NO_NEW_PRIVS
+from tarrafa.runtime.sandbox import CLONE_NEWNET, CLONE_NEWUSER, PR_SET_NO_NEW_PRIVS, forbid_network_sockets
 
 CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWIPC = 0x00020000, 0x20000000, 0x08000000
 MS_PRIVATE_ALL = 1 << 18 | 1 << 14  # MS_PRIVATE, MS_REC
@@ -60,6 +60,7 @@ def main(commands: int, answers: int, command: str, home: str, uid: int, hidden:
         sys.exit("the browser is not started as root or without its sandbox")
     if not os.path.exists(f"{os.path.dirname(words[0])}/chrome-sandbox"):  # noqa: PTH110, PTH120
         libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+        forbid_network_sockets(libc)
     _limit()
     _place(commands, answers)
     os.chdir(home)

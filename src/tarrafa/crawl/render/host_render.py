@@ -32,7 +32,6 @@ FRUITLESS_MAX = 5
 LOOKED_AT_BYTES = 256 << 10  # where a root is looked for
 RENDERED_TYPES = frozenset({"text/html", "application/xhtml+xml"})
 PASSED_HEADERS = frozenset({"content-type", "content-security-policy", "content-language"})
-MOVES_MAX = 5
 
 _root = re.compile(
     rb"""<(?:div|main|section|body|article)\b[^>]{0,300}?\bid\s*=\s*["']?"""
@@ -105,7 +104,7 @@ class HostRender:
             len(page.text),
             tuple(requests.asked),
             requests.asked_total,
-            tuple(found.moved_to[:MOVES_MAX]),
+            tuple(found.moved_to),
             found.cut,
             found.error,
             found.memory_bytes,

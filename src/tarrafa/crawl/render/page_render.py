@@ -30,6 +30,7 @@ MEMORY_BYTES_MAX = 1 << 30  # of all processes of the browser together; an empty
 REQUESTS_MAX = 200  # of one page, refused ones included
 EVENTS_MAX = 20_000
 DIALOGS_MAX = 20
+MOVES_MAX = 5
 WIDTH, HEIGHT = 1280, 4000  # tall: what appears as it is scrolled to is there
 URL_CHARS_MAX = 2_000
 EMPTY_STYLE = ("Stylesheet", 200, (("Content-Type", "text/css"),))
@@ -105,7 +106,7 @@ class PageRender:
         self._loaded, self._quiet, self._failed = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._requests = self._answered = self._events = self._dialogs = 0
-        self._is_document_given = False
+        self._is_document_given = self._has_moved = False
 
     async def run(self, time_max_s: float) -> RenderedDocument:
         """Render. The browser is killed if it did not survive its limits; else it can be used for the next page."""
@@ -116,11 +117,13 @@ class PageRender:
             try:
                 async with asyncio.timeout(time_max_s):
                     await self._unless_failed(self._make())
+                    await self._unless_failed(self._take_document())
             except TimeoutError:
                 self._result.cut = "time"
-                await self._stop_scripts()
+                self._stop_scripts()
+                async with asyncio.timeout(SNAPSHOT_S):
+                    await self._unless_failed(self._take_document())
             async with asyncio.timeout(SNAPSHOT_S):
-                await self._unless_failed(self._take_document())
                 await self._close()
         except TimeoutError:
             self._fail(message("it did not end within {seconds:g} s", seconds=time_max_s))
@@ -214,7 +217,7 @@ class PageRender:
                 self._browser.kill()
             await asyncio.sleep(WATCH_EVERY_S)
 
-    async def _stop_scripts(self) -> None:
+    def _stop_scripts(self) -> None:
         """The time is over: no script runs any more, and the document is what it is."""
         self._pipe.send("Runtime.terminateExecution", self._session)
         self._pipe.send("Emulation.setScriptExecutionDisabled", self._session, value=True)
@@ -262,7 +265,7 @@ class PageRender:
 
     def _on_stopped(self, event: DevToolsMessage) -> None:
         """A document that a script wanted to leave may never fire its load event."""
-        if event.params["frameId"] == self._frame and self._is_document_given and self._result.moved_to:
+        if event.params["frameId"] == self._frame and self._has_moved:
             self._loaded.set()
 
     def _on_dialog(self, event: DevToolsMessage) -> None:
@@ -289,7 +292,8 @@ class PageRender:
         paused, request, kind = str(params["requestId"]), params["request"], str(params.get("resourceType", "Other"))
         url, session = str(request["url"]), event.sessionId
         if kind == "Document":
-            self._on_document(session, paused, url, str(params.get("frameId", "")))
+            is_get = request.get("method") == "GET"
+            self._on_document(session, paused, url, str(params.get("frameId", "")), is_get=is_get)
             return
         if url.startswith(("data:", "blob:")):
             self._pipe.send("Fetch.continueRequest", session, requestId=paused)
@@ -322,14 +326,17 @@ class PageRender:
             self._answered += 1
             self._fulfil(session, paused, answer)
 
-    def _on_document(self, session: str, paused: str, url: str, frame: str) -> None:
+    def _on_document(self, session: str, paused: str, url: str, frame: str, *, is_get: bool) -> None:
         """The document itself, once. Frames stay empty, and a script that wants to go elsewhere stays here."""
         if frame == self._frame and not self._is_document_given:
             self._is_document_given = True
             self._fulfil(session, paused, self._document)
             return
-        if frame == self._frame and len(self._result.moved_to) < DIALOGS_MAX and len(url) <= URL_CHARS_MAX:
-            self._result.moved_to.append(url)
+        moves = self._result.moved_to
+        if frame == self._frame:
+            self._has_moved = True
+            if is_get and url not in moves and len(moves) < MOVES_MAX and len(url) <= URL_CHARS_MAX:
+                moves.append(url)
         self._refuse(session, paused, "Aborted")
 
     def _refuse(self, session: str, paused: str, why: str = "BlockedByClient") -> None:
