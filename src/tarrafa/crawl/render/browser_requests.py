@@ -136,7 +136,7 @@ class BrowserRequests:
         if means.admission().is_taken_down(url):
             return Status.TAKEN_DOWN, ""
         if excluded is not None and excluded.match(url):
-            return Status.OUT_OF_SCOPE, message("[scope] exclude")
+            return Status.OUT_OF_SCOPE, "[scope] exclude"
         if self._is_own(url) and not means.robots_fetch.allows(url):
             return Status.ROBOTS, ""
         if self._is_own(url) and self.trouble is not None:

@@ -59,13 +59,13 @@ def holds_application(body: bytes) -> bool:
 
 def reason_to_render(
     collection: Collection, host_key: str, kind: str, body: bytes, page: Page, memory: TrapMemory
-) -> Message | None:
+) -> Message | str | None:
     """Why a page is rendered; None: it is not."""
     render = collection.render
     if kind not in RENDERED_TYPES or not collection.renders(*name_and_port(f"{host_key}/")) or not _script(body):
         return None
     if render.when == "always":
-        return message("[render] when = {when}", when="always")
+        return "[render] when = always"
     fruitful, fruitless = memory.rendered
     if (not fruitful and fruitless >= FRUITLESS_MAX) or not holds_application(body):
         return None
@@ -81,7 +81,7 @@ class HostRender:
         self._renderer, self._kept, self._means = renderer, kept, means
 
     async def render(
-        self, why: Message, url: str, response: FetchResponse, body: bytes, page: Page
+        self, why: Message | str, url: str, response: FetchResponse, body: bytes, page: Page
     ) -> tuple[RenderedPage, BrowserRequests]:
         """Render the page that was fetched."""
         collection = self._means.polite_fetcher.collection

@@ -16,6 +16,7 @@ import contextlib
 from base64 import b64encode
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from tarrafa.clock import boottime
@@ -25,7 +26,7 @@ from tarrafa.i18n import Message, message
 
 IDLE_S = 0.5
 SNAPSHOT_S = 2.0  # for the document of a page whose time is over, and for closing a page
-WATCH_EVERY_S = 0.1
+WATCH_EVERY_S, LOOK_EVERY = 0.1, 8
 MEMORY_BYTES_MAX = 1 << 30  # of all processes of the browser together; an empty page takes a quarter of it
 REQUESTS_MAX = 200  # of one page, refused ones included
 EVENTS_MAX = 20_000
@@ -209,8 +210,8 @@ class PageRender:
         self._failed.set()
 
     async def _watch_memory(self) -> None:
-        while True:
-            used = await asyncio.to_thread(self._browser.memory_bytes)
+        for number in count():
+            used = self._browser.memory_bytes(anew=number % LOOK_EVERY == 1)
             self._result.memory_bytes = max(self._result.memory_bytes, used)
             if used > MEMORY_BYTES_MAX:
                 self._fail(message("it took more than {size} MB of memory", size=MEMORY_BYTES_MAX >> 20))
