@@ -5,7 +5,8 @@ says what is wrong, where, and what to do, in one line; the command line prints 
 
     TarrafaError
     ├── ConfigError               an invalid collection file or option
-    │   └── NotFound              an unknown name
+    │   ├── NotFound              an unknown name
+    │   └── RenderUnavailable     a machine without a browser that can be held (crawl/render/browser)
     ├── EditConflict              an edit of something that was changed meanwhile
     ├── DataError                 the data directory: wrong version, locked, damaged
     │   ├── DiskFull              no space left to write

@@ -405,6 +405,30 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     same_since: float = 0.0  # an earlier visit got the same body: the first of them
 
 
+class BrowserRequest(msgspec.Struct, frozen=True, array_like=True):
+    """What a page's scripts asked for, and what they got: a status, or why they got nothing."""
+
+    url: str
+    kind: str
+    status: int
+    bytes: int = 0
+    why: Message | str = ""
+
+
+class RenderFacts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How a page was rendered, and why. With an `error` it was kept as it was fetched."""
+
+    why: Message | str
+    elapsed_s: float = 0.0
+    fetched_chars: int = 0  # of text in the page as it was fetched
+    requests: tuple[BrowserRequest, ...] = ()  # the first of them
+    requests_total: int = 0
+    moved_to: tuple[str, ...] = ()  # where scripts wanted to go
+    cut: str = ""  # "time": taken before it was quiet; "length": cut at size_max
+    error: Message | str = ""
+    memory_bytes: int = 0  # of the browser, at the most
+
+
 class VisitRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """The archive's record of one visit for its followers: the `metadata` record; `page.text` and `page.statements`
     come from its `conversion` records.
@@ -417,6 +441,7 @@ class VisitRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     outcome: Outcome
     redirects: int = 0
     page: Page | None = None
+    rendered: RenderFacts | None = None  # a page that scripts have made
     worker: str = ""  # the external crawler that made the visit, which is told of its links; empty for our own workers
 
 

@@ -29,6 +29,7 @@ INFO_TYPE = "application/warc-fields"
 HTTP_REQUEST = "application/http; msgtype=request"
 HTTP_RESPONSE = "application/http; msgtype=response"
 METADATA_TYPE = "application/json"
+HTML_TYPE = "text/html; charset=utf-8"
 TEXT_TYPE = "text/plain; charset=utf-8"
 STATEMENTS_TYPE = "application/n-quads"
 

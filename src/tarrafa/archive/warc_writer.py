@@ -22,6 +22,7 @@ from tarrafa import __version__
 from tarrafa.archive.revisit_record import revisit_headers
 from tarrafa.archive.warc_record import (
     CONVERSION,
+    HTML_TYPE,
     HTTP_REQUEST,
     HTTP_RESPONSE,
     INFO_TYPE,
@@ -65,6 +66,7 @@ class WarcExchange(msgspec.Struct, frozen=True):
     payload: str = ""  # the body's digest, if it is already known
     archived_payload: str = ""  # the digest of the body that the archive has of this URL; a 304 confirms it
     archived_at: float = 0.0
+    rendered: bytes = b""  # the document as its scripts have made it, in UTF-8
 
     @property
     def is_revisit_record(self) -> bool:
@@ -139,6 +141,9 @@ class _FilePair:
         response = self._warc.write(kind, date, headers, content)
         headers = f"{target}Content-Type: {HTTP_REQUEST}\r\nWARC-Concurrent-To: {response}\r\n"
         self._warc.write(REQUEST, date, headers, exchange.request)
+        if exchange.rendered:
+            headers = f"{target}Content-Type: {HTML_TYPE}\r\nWARC-Refers-To: {response}\r\n"
+            self._warc.write(CONVERSION, date, headers, exchange.rendered)
 
     def append_visit(self, record: VisitRecord) -> None:
         page, date = record.page, warc_date(record.outcome.at)
@@ -205,7 +210,7 @@ class WarcWriter:
             pair.append_visit(record)
 
     def append_exchange(self, exchange: WarcExchange) -> None:
-        """Write an exchange that is no visit: robots.txt."""
+        """Write an exchange that is no visit: robots.txt, or what a page's scripts asked for."""
         with write_errors(self._directory):
             self._files().append_exchange(exchange)
 

@@ -109,6 +109,8 @@ def check(
         taken_down = CurrentTakedowns(directory).covers
     verdicts = _.render_all(dry_run.check_urls(collection, urls or sys.stdin, taken_down))
     notes = _.render_all(dry_run.unknown_before_crawl(collection))
+    if collection.render.when != "never":
+        notes = [*notes, _.render(_browser_note(collection.name))]
     if as_json:
         print_json({"verdicts": verdicts, "notes": notes})
         return
@@ -117,6 +119,19 @@ def check(
     print_note(f"{sum(one.inside for one in verdicts):,} in, {sum(not one.inside for one in verdicts):,} out")
     for note in notes:
         print_note(f"note: {note}")
+
+
+def _browser_note(name: str) -> Message | str:
+    """Whether this machine can render pages, and how the browser is held."""
+    from tarrafa.crawl.render.browser import RenderUnavailable, check_browser
+
+    try:
+        held = asyncio.run(check_browser(name))
+    except RenderUnavailable as error:
+        return error.message
+    if held == "namespace":
+        return message("pages can be rendered here: Chromium runs in its sandbox, in namespaces without a network")
+    return message("pages can be rendered here: Chromium runs in its sandbox, behind a proxy that refuses everything")
 
 
 def estimate(

@@ -12,6 +12,7 @@ from tarrafa.cli.output import console, new_table, print_field, print_result, pr
 from tarrafa.crawl.explain.explain import Explanation, HostExplanation, RobotsVerdict, UrlExplanation
 from tarrafa.crawl.explain.explain import explain as explain_url
 from tarrafa.crawl.explain.freshness import ChangeEstimate
+from tarrafa.crawl.explain.render_explanation import RenderExplanation
 from tarrafa.frontier.address import from_command_line
 from tarrafa.model import UsageStatement
 from tarrafa.runtime.data_dir import DataDirectory
@@ -97,6 +98,8 @@ def _print_url(url: UrlExplanation, trouble: str) -> None:
         )
     for said in url.usage:
         print_field("use", usage_text(said))
+    if url.rendered is not None:
+        _print_render(url.rendered)
     for copy in url.copies:
         print_field("same text as", copy)
     if url.believed is not None:
@@ -112,6 +115,15 @@ def usage_text(said: UsageStatement) -> str:
         f"{verb} {', '.join(uses)}" for verb, uses in (("reserves", said.reserved), ("grants", said.granted)) if uses
     ]
     return f"{'; '.join(parts) or 'terms'} ({said.source}: {said.text})"
+
+
+def _print_render(rendered: RenderExplanation) -> None:
+    print_field("scripts", f"{rendered.result}; why: {rendered.why}")
+    for one in rendered.requests:
+        size = f", {one.bytes:,} bytes" if one.bytes else ""
+        print_field("asked for", f"{one.url} ({one.kind}): {one.status} {one.meaning}{size}")
+    if rendered.requests_total > len(rendered.requests):
+        print_field("", f"and {counted(rendered.requests_total - len(rendered.requests), 'more request')}")
 
 
 def _change_estimate(page: ChangeEstimate) -> None:

@@ -73,6 +73,15 @@ class FetchConfig(_ConfigSection, frozen=True):
     feeds: bool = True
 
 
+class RenderConfig(_ConfigSection, frozen=True):
+    """Pages that scripts make: whether a browser renders them (crawl/render)."""
+
+    when: Literal["never", "auto", "always"] = "never"
+    hosts: tuple[str, ...] | None = None  # patterns; without them: all hosts of the collection
+    time_max: Seconds = Seconds(60)  # of one page, with its waits for delays
+    pages_at_once: int = 1  # of one worker
+
+
 class UrlScoreWeights(_ConfigSection, frozen=True):
     """The weights of URL features in the order of breadth: see frontier/ordering.py."""
 
@@ -152,6 +161,7 @@ class Collection(_ConfigSection, frozen=True, dict=True):
     scope: ScopeConfig = ScopeConfig()
     politeness: PolitenessConfig = PolitenessConfig()
     fetch: FetchConfig = FetchConfig()
+    render: RenderConfig = RenderConfig()
     strategy: StrategyConfig = StrategyConfig()
     revisit: RevisitConfig = RevisitConfig(policy="never")
     schedule: ScheduleConfig = ScheduleConfig()
@@ -194,6 +204,14 @@ class Collection(_ConfigSection, frozen=True, dict=True):
     def replaces_pages(self) -> bool:
         """Whether a full collection replaces its least important pages by more important ones."""
         return self.keeps_fresh and self.scope.pages_max is not None
+
+    @cached_property
+    def _rendered_hosts(self) -> HostMatcher:
+        return HostMatcher(("*",) if self.render.hosts is None else self.render.hosts)
+
+    def renders(self, name: str, port: str) -> bool:
+        """Whether pages of this host may be rendered; `port` is empty for the scheme's default."""
+        return self.render.when != "never" and self._rendered_hosts.matches(name, port)
 
     def wants_type(self, kind: str) -> bool:
         return kind in self.types or f"{kind.partition('/')[0]}/*" in self.types

@@ -37,6 +37,7 @@ TABLE_MAX, CYCLE_MAX = 100_000, 10_000  # sites: one call may have to move a row
 WEIGHT_MAX = 1e6  # scores stay far below the ranks of deferred URLs
 PATTERNS_MAX = 1_000  # of one list
 NAME_SERVERS_MAX = 8
+RENDER_S_MAX, PAGES_AT_ONCE_MAX = 600, 16  # a browser takes some 300 MB
 KEY_CHARS_SHOWN = 80
 ERROR_PATH = re.compile(r"^(?P<what>.*?)(?: - at `(?:key in )?\$(?P<path>[^`]*)`)?$", re.DOTALL)
 EXPECTED = re.compile(r"Expected `(.+?)(?: \| null)?`, got `(\w+)`$")
@@ -67,7 +68,7 @@ def find_complaints(collection: Collection, *, is_stored: bool = False) -> Itera
     yield from _politeness(collection)
     if not is_stored:
         yield from _contact(collection)
-    for section in (_fetch, _strategy, _revisit, _schedule, _notify, _network):
+    for section in (_fetch, _render, _strategy, _revisit, _schedule, _notify, _network):
         yield from section(collection)
 
 
@@ -208,6 +209,14 @@ def _strategy(collection: Collection) -> Iterator[Message]:
     yield from _within("[strategy] cycle", strategy.cycle, 1, CYCLE_MAX)
     for name, weight in msgspec.structs.asdict(strategy.weights).items():
         yield from _within(f"[strategy] weights.{name}", weight, 0, WEIGHT_MAX)
+
+
+def _render(collection: Collection) -> Iterator[Message]:
+    render = collection.render
+    yield from _host_patterns("[render] hosts", render.hosts or ())
+    yield from _at_most("[render] hosts", render.hosts or ())
+    yield from _within("[render] time_max", render.time_max, 1, RENDER_S_MAX)
+    yield from _within("[render] pages_at_once", render.pages_at_once, 1, PAGES_AT_ONCE_MAX)
 
 
 def _revisit(collection: Collection) -> Iterator[Message]:

@@ -72,6 +72,7 @@ class FetchRequest:
     stall_timeout_s: float = 60.0
     check_head: Callable[[ResponseHead], int] = field(default=lambda head: 0)
     secret_headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # secret header lines
+    has_credentials: bool = True  # of the collection, for its host
     is_wanted: Callable[[], bool] = field(default=lambda: True)  # called at the last moment, before it is sent
     tls: Literal["strict", "accept"] = "strict"  # policy for a certificate that does not verify
     ca_file: str | None = None  # CA bundle to use instead of the system's

@@ -26,6 +26,7 @@ PR_SET_NO_NEW_PRIVS = 38
 CLONE_NEWNET, CLONE_NEWUSER = 0x40000000, 0x10000000
 PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 22, 2
 SOCKET_CALLS = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}  # AUDIT_ARCH_…, the number of socket()
+OTHER_NUMBERS, IO_URING_SETUP = 0x40000000, 425  # the numbers of x32 begin there
 LENGTH_BYTES = 4
 READY = b"ready"
 
@@ -142,9 +143,29 @@ def _forbid_sockets(libc: ctypes.CDLL) -> None:
         (0x20, 0, 0, 4), (0x15, 0, 3, architecture), (0x20, 0, 0, 0), (0x15, 0, 1, number),
         (0x06, 0, 0, 0x00050000 | errno.EACCES), (0x06, 0, 0, 0x7FFF0000),
     )  # fmt: skip
+    _install_filter(libc, rules)
+
+
+def forbid_network_sockets(libc: ctypes.CDLL) -> bool:
+    """Make the kernel refuse sockets of any network, for this process and all that it starts; False if it does not.
+    Sockets between processes of this machine, and those that ask the kernel about devices, are allowed. It needs
+    PR_SET_NO_NEW_PRIVS."""
+    known = SOCKET_CALLS.get(os.uname().machine)
+    if known is None:
+        return False
+    architecture, number = known
+    rules = (  # another architecture, or the other numbers of this one: EACCES; io_uring, which also opens sockets, too
+        (0x20, 0, 0, 4), (0x15, 0, 8, architecture), (0x20, 0, 0, 0), (0x35, 6, 0, OTHER_NUMBERS),
+        (0x15, 5, 0, IO_URING_SETUP), (0x15, 0, 3, number), (0x20, 0, 0, 16), (0x15, 1, 0, socket.AF_UNIX),
+        (0x15, 0, 1, socket.AF_NETLINK), (0x06, 0, 0, 0x7FFF0000), (0x06, 0, 0, 0x00050000 | errno.EACCES),
+    )  # fmt: skip
+    return _install_filter(libc, rules)
+
+
+def _install_filter(libc: ctypes.CDLL, rules: tuple[tuple[int, int, int, int], ...]) -> bool:
     program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *rule) for rule in rules))
     whole = ctypes.create_string_buffer(struct.pack("HP", len(rules), ctypes.addressof(program)))
-    libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, whole, 0, 0)
+    return bool(libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, whole, 0, 0) == 0)
 
 
 def limit_memory(more_bytes: int | None) -> None:

@@ -18,8 +18,8 @@ FieldKind = Literal["text", "lines", "pairs", "number", "duration", "size", "cho
 FILE_ONLY_FIELDS = frozenset({"roots_file", "network.ca_file"})  # they name files of the machine that reads them
 BASIC_FIELDS = frozenset({
     "name", "roots", "scope.hosts", "scope.include", "scope.exclude", "scope.depth_max", "scope.pages_max",
-    "scope.keep", "scope.languages", "politeness.delay", "politeness.contact", "revisit.policy", "schedule.start",
-    "schedule.deadline", "schedule.every", "schedule.timezone", "notify.webhook", "notify.email",
+    "scope.keep", "scope.languages", "politeness.delay", "politeness.contact", "render.when", "revisit.policy",
+    "schedule.start", "schedule.deadline", "schedule.every", "schedule.timezone", "notify.webhook", "notify.email",
 })  # fmt: skip
 _PLAIN: dict[type, FieldKind] = {
     str: "text",
@@ -84,6 +84,7 @@ SECTION_LABELS = {
     "scope": _("Scope"),
     "politeness": _("Politeness"),
     "fetch": _("Fetch limits"),
+    "render": _("Pages made by scripts"),
     "strategy": _("Crawl order"),
     "revisit": _("Revisits"),
     "schedule": _("Schedule"),
@@ -163,6 +164,10 @@ FIELD_LABELS = {  # label, help
     "fetch.host_bandwidth": (_("Bandwidth of one host"), _("bytes a second, such as 200 KB; empty: no limit")),
     "fetch.sitemaps": (_("Sitemaps"), _("follow those that robots.txt announces")),
     "fetch.feeds": (_("Feeds"), _("follow the RSS and Atom feeds that pages announce")),
+    "render.when": (_("Render"), _("let a browser without a network run the scripts of pages; it needs Chromium")),
+    "render.hosts": (_("Hosts to render"), _("host patterns, one per line; empty: all hosts in scope")),
+    "render.time_max": (_("Time for one page"), _("with its pauses between requests, such as 60 s")),
+    "render.pages_at_once": (_("Pages at once"), _("that one worker renders; a browser takes some 300 MB")),
     "strategy.order": (_("Order"), _("which new URLs are visited first")),
     "strategy.favour": (_("First"), _("host patterns, one per line, that are visited before others")),
     "strategy.penalise": (_("Last"), _("URL patterns, one per line, that are visited after others")),
@@ -214,6 +219,9 @@ CHOICE_LABELS = {  # by field and value
     ("scope.syntaxes", "jsonld"): _("JSON-LD"),
     ("politeness.robots", "obey"): _("obey"),
     ("politeness.robots", "ignore"): _("ignore"),
+    ("render.when", "never"): _("never"),
+    ("render.when", "auto"): _("pages that have little text without it"),
+    ("render.when", "always"): _("all pages with scripts"),
     ("strategy.order", "breadth"): _("breadth: new sites first"),
     ("strategy.order", "backlinks"): _("what most pages link to"),
     ("strategy.order", "fifo"): _("what was found first"),

@@ -120,6 +120,8 @@ def unknown_before_crawl(collection: Collection) -> list[Message | str]:
         found.append(
             message("whether a page is kept depends on its language: {languages}", languages=", ".join(scope.languages))
         )
+    if collection.render.when != "never":
+        found.append(message("what scripts make of a page, and the links in it, is not known before the crawl"))
     if scope.keep != "all":
         found.append(message("whether a page is kept depends on its structured data: {data}", data=_kept_data(scope)))
     return found

@@ -18,6 +18,7 @@ from tarrafa.crawl.explain.freshness import ChangeEstimate, estimate_changes, re
 from tarrafa.crawl.explain.frontier_lookup import open_frontier_lookup
 from tarrafa.crawl.explain.graph_lookup import GraphFacts, graph_facts
 from tarrafa.crawl.explain.not_kept import not_kept_reason
+from tarrafa.crawl.explain.render_explanation import RenderExplanation, explain_render
 from tarrafa.crawl.explain.scope_explanation import ScopeDecision, ScopeExplainer, ScopeRule
 from tarrafa.crawl.scope.collection_loader import HOST_PATTERN, url_identity_of
 from tarrafa.crawl.worker.fetcher import user_agent
@@ -118,6 +119,7 @@ class UrlExplanation(msgspec.Struct, frozen=True):
     delay_rule: str = ""  # the rule that sets the delay
     robots_ignored: bool = False  # by the collection's settings
     usage: list[UsageStatement] = []  # what the publisher says about the use of the page, with its source
+    rendered: RenderExplanation | None = None  # of a page that scripts have made
 
 
 class HostExplanation(msgspec.Struct, frozen=True):
@@ -238,6 +240,7 @@ def _explain_in_collection(
         site=known.site,
         robots_ignored=ignored,
         usage=list(graph.usage),
+        rendered=explain_render(graph.rendered, _),
         **delay,
     )
 

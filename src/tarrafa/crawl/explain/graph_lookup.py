@@ -10,7 +10,7 @@ from tarrafa.archive.warc_reader import read_entry
 from tarrafa.errors import DataError
 from tarrafa.graph.graph_writer import REDIRECT
 from tarrafa.graph.reader import GraphReader
-from tarrafa.model import Status, SyntaxUse, UsageStatement, VisitRecord
+from tarrafa.model import RenderFacts, Status, SyntaxUse, UsageStatement, VisitRecord
 from tarrafa.runtime.data_dir import DataDirectory
 
 
@@ -23,6 +23,7 @@ class GraphFacts(msgspec.Struct, frozen=True):
     cut_statements: bool = False  # its newest text has more statements than are kept
     cut_text: bool = False  # its newest text is longer than is kept
     usage: tuple[UsageStatement, ...] = ()  # what the publisher says about the use of its newest text
+    rendered: RenderFacts | None = None  # how its newest text was made by scripts
     syntaxes: tuple[SyntaxUse, ...] | None = None  # the data of a page without the wanted ones; None: not known here
 
 
@@ -46,6 +47,7 @@ def graph_facts(data: DataDirectory, url: str, collection: str) -> GraphFacts:
         page is not None and page.cut_statements,
         page is not None and page.cut_text,
         page.usage if page is not None else (),
+        record.rendered if record is not None else None,
         page.syntaxes if page is not None and unwanted else None,
     )
 

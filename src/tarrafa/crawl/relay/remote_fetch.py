@@ -257,7 +257,7 @@ class RelayCommitter:
 
     def __init__(self, name: str, fetcher: RemoteFetcher, committer: Committer, registration: Registration) -> None:
         self._name, self._fetcher, self._committer, self._registration = name, fetcher, committer, registration
-        self.archive_robots, self.request_commit = committer.archive_robots, committer.request_commit
+        self.archive_exchange, self.request_commit = committer.archive_exchange, committer.request_commit
 
     def record_visit(self, session: HostSession, done: FinishedVisit) -> None:
         """Record the visit with the crawler's name, if a request was made. There are no bytes to archive."""

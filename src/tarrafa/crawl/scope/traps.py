@@ -82,6 +82,7 @@ class TrapMemoryState(msgspec.Struct, array_like=True):
     good: dict[int, int] = {}  # pages of a pattern with a new text
     runs: dict[int, int] = {}  # pages without one, since the last page with one
     barren: set[int] = set()
+    rendered: tuple[int, int] = (0, 0)  # pages that scripts gave text or links to, and pages that they did not
 
 
 _decoder = msgspec.msgpack.Decoder(TrapMemoryState)
@@ -143,9 +144,19 @@ class TrapMemory:
     def reset_borrow_attempts(self) -> None:
         self._kept.borrow_attempts = 0
 
-    def _worth(self) -> tuple[int, int, int]:
+    @property
+    def rendered(self) -> tuple[int, int]:
+        """How many pages were rendered, with and without a gain."""
+        return self._kept.rendered
+
+    def count_rendered_page(self, *, has_gained: bool) -> None:
+        fruitful, fruitless = self._kept.rendered
+        self._kept.rendered = (fruitful + has_gained, fruitless + (not has_gained))
+
+    def _worth(self) -> tuple[int, ...]:
         kept = self._kept
-        return (kept.pages if kept.pages >= PAGES_REMEMBERED_MIN else 0), kept.hostile, kept.borrow_attempts
+        pages = kept.pages if kept.pages >= PAGES_REMEMBERED_MIN else 0
+        return pages, kept.hostile, kept.borrow_attempts, *kept.rendered
 
     @property
     def is_hostile(self) -> bool:

@@ -365,7 +365,12 @@ async def submit_collection(
     frontier: Frontier, collection: Collection, *, start: bool = True, sown: Container[str] = frozenset()
 ) -> CollectionRow:
     """Submit a collection with its roots. `start=False` leaves its state as it is. `sown`: roots that the frontier has
-    already. There may be a million roots: they go in batches, and slow steps run outside the event loop."""
+    already. There may be a million roots: they go in batches, and slow steps run outside the event loop. A collection
+    whose pages are to be rendered is refused where there can be no browser."""
+    if collection.render.when != "never":
+        from tarrafa.crawl.render.browser import check_browser
+
+        await check_browser(collection.name)
     roots = (root for root in Admission(collection).admit_roots() if root.url not in sown)
     content = await asyncio.to_thread(config.encode_collection, collection)
 

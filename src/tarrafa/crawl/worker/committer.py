@@ -87,7 +87,7 @@ class VisitRecorder:
             note = replace(note, status=robots.status, expires=robots.expires, text=robots.text)
         self._writer.append_note(note, self._clock.now())
 
-    def record_robots(self, request: FetchRequest, response: FetchResponse) -> None:
+    def record_exchange(self, request: FetchRequest, response: FetchResponse) -> None:
         self._writer.append_exchange(build_exchange(request, response, self._clock.now()))
 
     def prepare_commit(self) -> Callable[[], None]:
@@ -237,9 +237,9 @@ class Committer:
             self._recorder.record_host(session, unknown)
         self._pending.learned.append((session, sitemaps))
 
-    def archive_robots(self, request: FetchRequest, response: FetchResponse) -> None:
+    def archive_exchange(self, request: FetchRequest, response: FetchResponse) -> None:
         if response.raw_head and self._registration.is_valid():
-            self._recorder.record_robots(request, response)
+            self._recorder.record_exchange(request, response)
 
     def return_host(self, session: HostSession) -> None:
         if not session.lease_ended:  # else the host may be leased to another worker by now, or to us again

@@ -151,7 +151,7 @@ class Fetcher:
 
     async def fetch(self, request: FetchRequest, collection: Collection, visit: Visit | None = None) -> FetchResponse:
         request.limiter, request.machine_limiter = self._limiter(collection), self._machine_limiter
-        shown = self._credentials.attach(request, collection.name)
+        shown = self._credentials.attach(request, collection.name) if request.has_credentials else []
         while self._unparsed_bytes > UNPARSED_BYTES_MAX:
             self._body_parsed.clear()
             await self._body_parsed.wait()

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
@@ -37,8 +37,11 @@ from tarrafa.fetch.http_message import FetchRequest, FetchResponse, retry_after_
 from tarrafa.fetch.robots import RobotsRules
 from tarrafa.frontier.messages import VISITS_PER_LEASE, DiscoveredUrl, HostReport, Lease, NextVisits, VisitReport
 from tarrafa.i18n import message
-from tarrafa.model import BUSY, UNREACHED, HostId, Status, UrlRole, Visit, host_trouble
+from tarrafa.model import BUSY, UNREACHED, HostId, Page, Status, UrlRole, Visit, host_trouble
 from tarrafa.parse.url import host_name
+
+if TYPE_CHECKING:
+    from tarrafa.crawl.render.host_render import HostRender, RenderedPage
 
 WANTED_MAX = 1_024
 VISITS_IN_HAND_S, VISITS_IN_HAND_MAX = 1.0, 256  # visits to have in hand: as many as the host takes in that time
@@ -70,7 +73,8 @@ class VisitCommitter(Protocol):
     def record_host(self, session: "HostSession", sitemaps: list[DiscoveredUrl]) -> None:
         """New rules or sitemaps of the host."""
 
-    def archive_robots(self, request: FetchRequest, response: FetchResponse) -> None: ...
+    def archive_exchange(self, request: FetchRequest, response: FetchResponse) -> None:
+        """robots.txt, or what a page's scripts asked for."""
 
     def request_commit(self) -> None:
         """The session has nothing left to visit until its visits are reported."""
@@ -147,7 +151,8 @@ class VisitQueue:
 
 
 class HostSession:
-    """Session with one leased host. `is_current` says whether a collection is unchanged since a given time."""
+    """Session with one leased host. `is_current` says whether a collection is unchanged since a given time;
+    `new_render` makes what renders pages, where this machine may have a browser."""
 
     def __init__(
         self,
@@ -161,6 +166,7 @@ class HostSession:
         robots_cache: RobotsCache,
         overload: OverloadControl,
         is_current: Callable[[int, float], bool],
+        new_render: "Callable[[HostSession], HostRender] | None" = None,
     ) -> None:
         collection, self.admission = in_force.collection, in_force.admission
         self.lease, self.began_at = lease, clock.now()
@@ -176,9 +182,11 @@ class HostSession:
         self.visits = VisitQueue(deque(lease.visits))
         self.memory = HostMemory(lease.memory, collection.scope, lease.collection)
         self.robots_fetch = RobotsFetch(
-            lease, self.polite_fetcher, robots_cache, resolver, overload, self.memory.traps, committer.archive_robots
+            lease, self.polite_fetcher, robots_cache, resolver, overload, self.memory.traps, committer.archive_exchange
         )
         self._parser, self._committer, self._resolver, self._overload = parser, committer, resolver, overload
+        self._new_render = new_render
+        self._render: HostRender | None = None
         self._answered: AnsweredVisit | None = None  # to be parsed while the next request is on its way
         self.lease_ended = False  # the host is no longer ours
 
@@ -389,14 +397,16 @@ class HostSession:
             self._overload.note_overload()
             return True
         if unreached or response.status in BUSY:
-            wait_s = retry_after_s(response.head, self.pacing.ended_at) if response.status in BUSY else 0.0
-            self.polite_fetcher.back_off(wait_s, host_trouble(response.status, response.error))
+            self._back_off(response)
             return False
-        self.pacing.note_success()
+        if not self.polite_fetcher.is_stopped:  # a page's own requests may have found the host busy
+            self.pacing.note_success()
         return True
 
     def _may_parse_later(self, visit: Visit, response: FetchResponse) -> bool:
         """Whether the next request may be sent before this response is parsed."""
+        if self.collection.render.when != "never":  # its scripts may have requests to make before the next visit
+            return False
         is_small = visit.role == UrlRole.PAGE and len(response.raw_body) <= PARSED_LATER_BYTES_MAX
         return is_small and self._parser.parses_later and self.polite_fetcher.is_due
 
@@ -421,16 +431,20 @@ class HostSession:
             return
         with self.polite_fetcher.hold_body(len(answered.response.raw_body)):
             done = await self._parse_and_conclude(answered)
+        if done is None:  # the session stops in the middle of a page: the visit goes back with the host
+            self.visits.give_back()
+            return
         if self.admission.is_taken_down(answered.visit.url):  # taken down during the request: nothing is kept
             name = self.collection.name
             done = refuse_visit(answered.visit, name, Status.TAKEN_DOWN, answered.at, requested=True)
         self._record(done)
 
-    async def _parse_and_conclude(self, answered: AnsweredVisit) -> FinishedVisit:
-        """Parse and conclude. A failure of the parser ends this visit only."""
+    async def _parse_and_conclude(self, answered: AnsweredVisit) -> FinishedVisit | None:
+        """Parse and conclude; None: the page could not be rendered before the session stopped. A failure of the parser
+        ends this visit only."""
         visit, response = answered.visit, answered.response
         try:
-            body = parsed = None
+            body = parsed = rendered = None
             if response.status == 200:
                 heavy = visit.role == UrlRole.SITEMAP or len(response.raw_body) > HEAVY_BYTES
                 body, parsed = await self._parse(visit, response, heavy=heavy)
@@ -439,12 +453,49 @@ class HostSession:
                 if self._is_a_page(parsed, response):  # announced as a sitemap or feed
                     visit = replace(visit, role=int(UrlRole.PAGE))
                     body, parsed = await self._parse(visit, response, heavy=heavy)
+                if self.collection.render.when != "never" and parsed is not None and parsed.page is not None:
+                    parsed, rendered, is_whole = await self._render_page(visit, response, body, parsed, parsed.page)
+                    if not is_whole:
+                        return None
             facts = (self.collection, self.admission, answered.at, body, parsed, self.memory)
-            return conclude(visit, answered.request, response, *facts, self.robots_fetch.rules)
+            return conclude(visit, answered.request, response, *facts, self.robots_fetch.rules, rendered)
         except Exception as error:
             traceback.print_exc()
             why = message("the parser failed: {error}", error=f"{type(error).__name__}: {error}"[:ERROR_CHARS_MAX])
             return refuse_visit(visit, self.collection.name, Status.HOSTILE, answered.at, why, requested=True)
+
+    async def _render_page(
+        self, visit: Visit, response: FetchResponse, body: DecodedBody, parsed: ParseJobResult, page: Page
+    ) -> "tuple[ParseJobResult, RenderedPage | None, bool]":
+        """Render a page that scripts make, and parse the result; with it the facts, and whether nothing was left out
+        because the session stops."""
+        from tarrafa.crawl.render.host_render import has_gained, merge_fetched, reason_to_render, rendered_job
+
+        kind, job = response.head.content_type or body.type, body.job
+        if self._new_render is None or job is None or visit.role != UrlRole.PAGE:
+            return parsed, None, True
+        why = reason_to_render(self.collection, self.lease.host_key, kind, job.body, page, self.memory.traps)
+        if why is None:
+            return parsed, None, True
+        self._render = self._render or self._new_render(self)
+        rendered, requests = await self._render.render(why, visit.url, response, job.body, page)
+        if requests.is_interrupted:
+            return parsed, None, False
+        if requests.trouble is not None:
+            self._back_off(requests.trouble)
+        if not rendered.body:
+            return parsed, rendered, True
+        made_body = DecodedBody(rendered_job(job, rendered.body))
+        _, made = await self._parser.decode_and_parse(lambda: made_body, heavy=len(rendered.body) > HEAVY_BYTES)
+        if made is None or made.page is None:
+            return parsed, rendered, True
+        self.memory.traps.count_rendered_page(has_gained=has_gained(page, made.page))
+        return merge_fetched(page, made, rendered.facts.moved_to, job.identity), rendered, True
+
+    def _back_off(self, response: FetchResponse) -> None:
+        """Leave the host alone: it is busy, or does not answer."""
+        wait_s = retry_after_s(response.head, self.pacing.ended_at) if response.status in BUSY else 0.0
+        self.polite_fetcher.back_off(wait_s, host_trouble(response.status, response.error))
 
     async def _parse(
         self, visit: Visit, response: FetchResponse, *, heavy: bool

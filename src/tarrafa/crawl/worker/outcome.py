@@ -9,6 +9,7 @@ worker waits, parses and writes.
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -32,6 +33,9 @@ from tarrafa.parse import robots_meta
 from tarrafa.parse.moved_page import sends_readers_on
 from tarrafa.parse.usage_preferences import USAGE_FIELDS, from_header_fields
 from tarrafa.parse.usage_preferences import combine as combine_usage
+
+if TYPE_CHECKING:
+    from tarrafa.crawl.render.host_render import RenderedPage
 
 SERVER_CHARS_MAX = 100  # of the Server header
 FUTURE_S_MAX = 86_400.0  # a page may date itself so far after its visit: clocks differ, and days begin elsewhere
@@ -67,9 +71,12 @@ def conclude(
     parsed: ParseJobResult | None = None,
     memory: HostMemory | None = None,
     rules: RobotsRules | None = None,
+    rendered: "RenderedPage | None" = None,
 ) -> FinishedVisit:
-    """Conclude a visit. `at` is when the response was complete; `parsed` is the result of `body.job`, if there was one;
-    `rules`: the robots.txt in force."""
+    """Conclude a visit. `at` is when the response was complete; `parsed` is the result of `body.job`, if there was
+    one, or of the `rendered` page; `rules`: the robots.txt in force. The server's validators say nothing about what
+    scripts make: a rendered page is never asked for with them."""
+    made = rendered.body if rendered is not None else b""
     status, error = (body.status, body.error) if body is not None else (response.status, response.error)
     page = None
     if parsed is not None:
@@ -98,8 +105,8 @@ def conclude(
         length=len(response.raw_body),
         elapsed_s=round(response.elapsed_s, 4),
         content_id=content_id,
-        etag=response.head.get("etag")[:500] or None,
-        last_modified=response.head.get("last-modified")[:100] or None,
+        etag=None if made else response.head.get("etag")[:500] or None,
+        last_modified=None if made else response.head.get("last-modified")[:100] or None,
         location=location,
         address=response.address,
         retry_after_s=retry_after_s(response.head, at) if status in BUSY else 0.0,
@@ -112,12 +119,15 @@ def conclude(
         server=_server_software(response.head),
         announced=visit.announced if kept else 0.0,
         changed=kept and page is not None and visit.content_id not in (None, "", content_id),
-        same_since=visit.archived if kept and payload == visit.payload else 0.0,
+        same_since=visit.archived if kept and payload == visit.payload and not made else 0.0,
     )
     if page is not None and not kept:  # its links and status are kept, its text is not
         page = replace(page, text="", statements="")
-    record = VisitRecord(collection.name, visit.url, visit.number, visit.depth, outcome, visit.redirects, page)
+    facts = rendered.facts if rendered is not None else None
+    record = VisitRecord(collection.name, visit.url, visit.number, visit.depth, outcome, visit.redirects, page, facts)
     exchange = _exchange_to_archive(visit, request, response, outcome, whole=whole)
+    if made and kept and exchange is not None:
+        exchange = replace(exchange, rendered=made)
     discovered = list(discovered_urls(record, visit, listing, admission))
     is_new_listing = listing is not None and exchange is not None and not exchange.is_revisit_record
     return FinishedVisit(visit, record, exchange, discovered, listing if is_new_listing else None)

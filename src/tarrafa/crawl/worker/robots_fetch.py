@@ -11,6 +11,7 @@ from collections.abc import Callable
 from xxhash import xxh3_128_digest
 
 from tarrafa.crawl.scope.traps import TrapMemory
+from tarrafa.crawl.worker.borrowed_host import BorrowedHostFetch, HostLender
 from tarrafa.crawl.worker.fetcher import build_request, user_agent
 from tarrafa.crawl.worker.politeness import HostResolver, PoliteFetcher
 from tarrafa.crawl.worker.resource_limits import OverloadControl
@@ -20,10 +21,10 @@ from tarrafa.fetch.http_message import FetchRequest, FetchResponse, decode_body,
 from tarrafa.fetch.robots import ROBOTS_BYTES_MAX, RobotsRules, forbids_everything_for_now
 from tarrafa.fetch.robots import parse as parse_robots
 from tarrafa.frontier.api import Frontier
-from tarrafa.frontier.messages import HostLoan, HostReport, Lease, RobotsCopy
-from tarrafa.i18n import joined, message
-from tarrafa.model import BUSY, REDIRECTS, UNREACHED, HostId, Status, host_trouble, status_name
-from tarrafa.parse.url import canonical, host_id, host_key, host_name, name_and_port
+from tarrafa.frontier.messages import Lease, RobotsCopy
+from tarrafa.i18n import message
+from tarrafa.model import REDIRECTS, UNREACHED, Status, host_trouble
+from tarrafa.parse.url import canonical, host_key
 
 ROBOTS_TTL_S = 86_400.0  # RFC 9309 section 2.4: no longer than a day
 REDIRECTS_MAX = 5  # section 2.3.1.2
@@ -39,7 +40,7 @@ class RobotsCache:
     """Parsed robots.txt files of a worker, by their digests; and loans of the hosts that robots.txt redirects to."""
 
     def __init__(self, frontier: Frontier, registration: Registration) -> None:
-        self._frontier, self._registration = frontier, registration
+        self._frontier, self.lender = frontier, HostLender(frontier, registration)
         self._parsed: dict[bytes, RobotsRules] = {}
 
     async def rules(self, copy: RobotsCopy) -> RobotsRules | None:
@@ -59,12 +60,6 @@ class RobotsCache:
         text = await self._frontier.robots_text(digest)
         return text if robots_digest(text) == digest else None
 
-    async def borrow_host(self, collection: int, host: HostId, key: str) -> HostLoan:
-        return await self._frontier.borrow_host(self._registration.worker, collection, host, key)
-
-    async def return_host(self, report: HostReport) -> None:
-        await self._frontier.finish(self._registration.worker, [report])
-
 
 class RobotsFetch:
     """The rules of one leased host: the copy that came with the lease, or robots.txt fetched anew."""
@@ -79,7 +74,8 @@ class RobotsFetch:
         memory: TrapMemory,
         archive: Callable[[FetchRequest, FetchResponse], None],
     ) -> None:
-        self._lease, self._polite_fetcher, self._cache, self._resolver = lease, polite_fetcher, cache, resolver
+        self._lease, self._polite_fetcher, self.cache = lease, polite_fetcher, cache
+        self.borrowed = BorrowedHostFetch(lease, polite_fetcher, cache.lender, resolver)
         self._overload, self._memory, self._archive = overload, memory, archive
         self.rules: RobotsRules | None = None  # None: not read, or ignored
         self.new_copy: RobotsCopy | None = None  # to be reported
@@ -100,9 +96,9 @@ class RobotsFetch:
         """Load the rules; None: not now, and the pacing has the time of the next attempt."""
         copy = self._lease.robots_copy
         if copy is not None and copy.expires > self._polite_fetcher.clock.now():
-            self.rules = await self._cache.rules(copy)
+            self.rules = await self.cache.rules(copy)
         if self.rules is None and (copy := await self._fetch()) is not None:
-            self.rules = await self._cache.rules(copy)
+            self.rules = await self.cache.rules(copy)
         return self.rules
 
     async def _fetch(self) -> RobotsCopy | None:
@@ -120,7 +116,7 @@ class RobotsFetch:
                 if not self._overload.note_reachability(self._lease.host, status not in UNREACHED):
                     self._polite_fetcher.back_off(retry_after_s(answer.head, now), why)
                 return None
-            answer = _to_robots_copy(answer, now + ROBOTS_TTL_S)
+            answer = to_robots_copy(answer, now + ROBOTS_TTL_S)
         if answer is not None:
             pacing.note_success()
             self._memory.reset_borrow_attempts()
@@ -149,22 +145,19 @@ class RobotsFetch:
 
     async def _fetch_from_other_host(self, request: FetchRequest) -> FetchResponse | RobotsCopy | None:
         """Ask another host, or use the frontier's copy of its file. None: the host is not free now."""
-        clock, key, collection = self._polite_fetcher.clock, host_key(request.url), self._lease.collection
-        loan = await self._cache.borrow_host(collection, host_id(key), key)
-        if not loan.granted and loan.free_at - clock.now() < WAIT_HERE_S:  # its delay, or another worker for a moment
-            await clock.sleep_until(loan.free_at)
-            loan = await self._cache.borrow_host(collection, host_id(key), key)
+        clock, key = self._polite_fetcher.clock, host_key(request.url)
+        loan = await self.borrowed.borrow(key, WAIT_HERE_S)
         known, answer = loan.robots_copy, None
         try:
             if known is not None and known.expires > clock.now() and request.url == canonical(f"{key}/robots.txt"):
-                text = await self._cache.text(known.digest)
+                text = await self.cache.text(known.digest)
                 if text is not None:
                     return RobotsCopy(known.status, known.digest, known.expires, text)
             if loan.granted:
-                answer = await self._fetch_from_borrowed_host(request, loan)
+                answer = await self.borrowed.fetch(request, loan)
         finally:
             if loan.granted:
-                await self._cache.return_host(self._borrowed_host_report(request.url, loan, answer))
+                await self.borrowed.give_back(request.url, loan, answer)
         if answer is not None:
             return None if answer.status == Status.NOT_SENT else answer
         attempts = self._memory.count_borrow_attempt()
@@ -174,38 +167,8 @@ class RobotsFetch:
         self._polite_fetcher.pacing.postpone(max(loan.free_at, clock.now() + 2.0**attempts))
         return None
 
-    async def _fetch_from_borrowed_host(self, request: FetchRequest, loan: HostLoan) -> FetchResponse | None:
-        """Send one request to a borrowed host. None: its address is busy."""
-        resolved = await self._resolver.resolve(
-            host_name(request.url),
-            host_id(host_key(request.url)),
-            self._polite_fetcher.collection,
-            beside=self._polite_fetcher.resolved.address,
-        )
-        if resolved.error:
-            return FetchResponse(
-                Status.SYSTEM_ERROR, error=joined([host_key(request.url), status_name(resolved.error)], ": ")
-            )
-        if resolved.free_at:
-            return None
-        delay_s = self._borrowed_delay_s(request.url, loan)
-        return await self._polite_fetcher.send_to_other_host(request, resolved, loan.ended_at + delay_s)
 
-    def _borrowed_delay_s(self, url: str, loan: HostLoan) -> float:
-        return max(loan.delay_s, self._polite_fetcher.collection.delay_for(*name_and_port(url)))
-
-    def _borrowed_host_report(self, url: str, loan: HostLoan, answer: FetchResponse | None) -> HostReport:
-        """Report that returns a borrowed host with its delay, and with its back-off if it was busy."""
-        host, delay_s = host_id(host_key(url)), self._borrowed_delay_s(url, loan)
-        now, pause_s, failures = self._polite_fetcher.clock.now(), delay_s, loan.failures
-        if answer is not None and answer.status in BUSY | UNREACHED:
-            failures += 1
-            backoff_s = self._polite_fetcher.collection.politeness.backoff * 2**failures
-            pause_s = max(pause_s, backoff_s, retry_after_s(answer.head, now))
-        return HostReport(host, self._lease.collection, [], now + pause_s, now, delay_s, keep=False, failures=failures)
-
-
-def _to_robots_copy(answer: FetchResponse, expires: float) -> RobotsCopy:
+def to_robots_copy(answer: FetchResponse, expires: float) -> RobotsCopy:
     """2xx responses, also if cut after their first 500 KiB, are rules; all others have none."""
     status, text = (200 if answer.status < 300 else answer.status), b""
     if status == 200:

@@ -13,6 +13,7 @@ import contextlib
 import gc
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 import uvloop
 
@@ -39,6 +40,11 @@ from tarrafa.runtime.child_process import on_sigterm, run_child
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.heartbeat import ProcessHeartbeat, send_heartbeats
 from tarrafa.runtime.process_identity import raise_file_limit
+
+if TYPE_CHECKING:
+    from tarrafa.crawl.render.browser_requests import AnswerCache
+    from tarrafa.crawl.render.host_render import HostRender
+    from tarrafa.crawl.render.renderer import Renderer
 
 LEASE_EVERY_S, LIMITS_EVERY_S = 0.2, 1.0
 FIRST_HOSTS = 10  # until the collection's number is known
@@ -118,6 +124,7 @@ class Worker:
             robots_cache=RobotsCache(frontier, self._fence),
             overload=self._overload,
             is_current=self._collections.is_current,
+            new_render=self._new_render,
         )
         self._closing = contextlib.AsyncExitStack()  # closed in reverse order
         self._closing.push_async_callback(resolver.close)
@@ -125,6 +132,7 @@ class Worker:
             self._closing.callback(close)
         self._closing.callback(free_name, data, name)
         self._closing.push_async_callback(frontier.leave, terms.worker)
+        self._renders: tuple[Renderer, AnswerCache] | None = None
 
     async def run(self) -> None:
         """Work until stopped, or until the leases are lost."""
@@ -183,6 +191,27 @@ class Worker:
                 session = self._new_session(lease, self._collections[lease.collection])
                 self._sessions.start(session).add_done_callback(self._committer.session_ended)
             await asyncio.sleep(LEASE_EVERY_S)
+
+    def _new_render(self, session: HostSession) -> "HostRender":
+        """What renders the pages of a host. Its code is loaded for the first page that scripts make."""
+        from tarrafa.crawl.render.browser_requests import AnswerCache, HostMeans
+        from tarrafa.crawl.render.host_render import HostRender
+        from tarrafa.crawl.render.renderer import Renderer
+
+        if self._renders is None:
+            self._renders = Renderer((str(self._data.root.resolve()),)), AnswerCache()
+            self._closing.callback(self._renders[0].close)
+        robots = session.robots_fetch
+        means = HostMeans(
+            session.polite_fetcher,
+            robots,
+            robots.borrowed,
+            robots.cache,
+            lambda: session.admission,
+            self._committer.archive_exchange,
+            session.lease.host_key,
+        )
+        return HostRender(*self._renders, means)
 
     def _hosts_max(self, share: float) -> int:
         return self._limits.hosts_allowed(self._collections.hosts_wanted(FIRST_HOSTS), share)
