@@ -1,6 +1,6 @@
-"""HTTP client: runs many transfers at once with libcurl's multi interface on the event loop.
+"""HTTP client: runs many transfers at once with libcurl on the event loop.
 
-libcurl names the sockets that it watches and the time when it wants to be called.
+The hosts are divided over several pools of connections (`connection_pool`).
 Promises: no request is sent after the worker fence has fallen, or, without `connect_to` and proxy, to an address that
 was not vetted (both are checked at the last moment, when the connection is open and before the request is sent).
 libcurl follows no redirect, decodes nothing, uses no proxy of the environment and keeps no cookies. A connection whose
@@ -9,16 +9,15 @@ transfer ends within its limits with a `FetchResponse`.
 """
 
 import asyncio
-import contextlib
 import socket
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pycurl
 
 from tarrafa.clock import boottime
 from tarrafa.fetch.certificates import DistrustedHosts, ca_bundle, verify_error
+from tarrafa.fetch.connection_pool import ConnectionPool
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse, header_lines
 from tarrafa.fetch.transfer import CurlResult, Transfer, build_response
 from tarrafa.fetch.transfer_limits import Backpressure, BandwidthLimiter
@@ -27,6 +26,7 @@ from tarrafa.model import Status
 from tarrafa.parse.url import host_key, split
 
 IDLE_HANDLES_MAX = 1000
+PLAIN_POOLS, TLS_POOLS = 32, 4
 BUFFERED_MAX = 256_000_000
 MILLISECONDS_MAX = 2_000_000_000
 SWEEP_S = 0.5
@@ -57,13 +57,10 @@ class HttpClient:
         self._backpressure = Backpressure(self._loop, buffered_max, self._done)
         self._distrusted_hosts = DistrustedHosts()
         self._ca_file = ca_bundle()
-        self._multi = pycurl.CurlMulti()
-        self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._on_socket)
-        self._multi.setopt(pycurl.M_TIMERFUNCTION, self._on_timer)
-        self._multi.setopt(pycurl.M_MAXCONNECTS, connections_max)
-        self._timer: asyncio.TimerHandle | None = None
+        self._connections_max = max(1, connections_max // (PLAIN_POOLS + TLS_POOLS))  # of each pool
+        self._pools: dict[tuple[bool, int], ConnectionPool] = {}  # whether for TLS, and the hash of the host
+        self._pool_of: dict[pycurl.Curl, ConnectionPool] = {}
         self._sweeper: asyncio.TimerHandle | None = None
-        self._watched: dict[int, int] = {}
         self._idle: list[pycurl.Curl] = []
         self._transfers: dict[pycurl.Curl, Transfer] = {}
 
@@ -110,11 +107,20 @@ class HttpClient:
         )
         self._prepare(curl, transfer)
         self._transfers[curl] = transfer
-        self._multi.add_handle(curl)
-        self._socket_action(pycurl.SOCKET_TIMEOUT, 0)  # on an open connection the request leaves now
+        pool = self._pool_of[curl] = self._pool(request.url)
+        pool.start(curl)
         if self._sweeper is None:
             self._sweeper = self._loop.call_later(SWEEP_S, self._end_stalled)
         return transfer
+
+    def _pool(self, url: str) -> ConnectionPool:
+        """The pool of a URL's host. TLS has fewer: each reads the certificates of all authorities (12 ms)."""
+        is_tls = url.startswith("https:")
+        key = is_tls, hash(url[: url.index("/", 8)]) % (TLS_POOLS if is_tls else PLAIN_POOLS)
+        pool = self._pools.get(key)
+        if pool is None:
+            pool = self._pools[key] = ConnectionPool(self._connections_max, self._done)
+        return pool
 
     def _leave(self, transfer: Transfer) -> None:
         """The transfer has ended (its handle may serve another one by now), or its caller was cancelled."""
@@ -124,13 +130,11 @@ class HttpClient:
     def close(self) -> None:
         for curl in list(self._transfers):
             self._end(curl)
-        for fd in list(self._watched):
-            self._on_socket(pycurl.POLL_REMOVE, fd, None, None)
-        for timer in (self._timer, self._sweeper):
-            if timer is not None:
-                timer.cancel()
+        if self._sweeper is not None:
+            self._sweeper.cancel()
         self._backpressure.close()
-        self._multi.close()
+        for pool in self._pools.values():
+            pool.close()
 
     def _prepare(self, curl: pycurl.Curl, transfer: Transfer) -> None:
         """Set up a handle that is new or reset: it follows no redirect and keeps no cookie."""
@@ -202,38 +206,6 @@ class HttpClient:
         transfer.sent = True
         return int(pycurl.PREREQFUNC_ABORT if transfer.refused else pycurl.PREREQFUNC_OK)
 
-    def _on_socket(self, what: int, fd: int, _multi: Any, _data: Any) -> None:
-        before = self._watched.get(fd, 0)
-        after = 0 if what == pycurl.POLL_REMOVE else what
-        if before & pycurl.POLL_IN and not after & pycurl.POLL_IN:
-            self._loop.remove_reader(fd)
-        if before & pycurl.POLL_OUT and not after & pycurl.POLL_OUT:
-            self._loop.remove_writer(fd)
-        if after & pycurl.POLL_IN and not before & pycurl.POLL_IN:
-            self._loop.add_reader(fd, self._socket_action, fd, pycurl.CSELECT_IN)
-        if after & pycurl.POLL_OUT and not before & pycurl.POLL_OUT:
-            self._loop.add_writer(fd, self._socket_action, fd, pycurl.CSELECT_OUT)
-        if after:
-            self._watched[fd] = after
-        else:
-            self._watched.pop(fd, None)
-
-    def _on_timer(self, timeout_ms: int) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if timeout_ms >= 0:
-            self._timer = self._loop.call_later(timeout_ms / 1000, self._on_time)
-
-    def _on_time(self) -> None:
-        """Run curl's timeout. If the loop's timer fires early, curl finds nothing due and sets no new timer."""
-        self._timer = None
-        self._socket_action(pycurl.SOCKET_TIMEOUT, 0)
-        if self._timer is None:
-            left_ms = self._multi.timeout()
-            if left_ms >= 0:
-                self._on_timer(max(1, left_ms))
-
     def _end_stalled(self) -> None:
         """End the transfers that received nothing for too long."""
         now = boottime()
@@ -242,16 +214,6 @@ class HttpClient:
             transfer.why = message("nothing came for {seconds:g} s", seconds=transfer.request.stall_timeout_s)
             self._done(transfer.curl, pycurl.E_OPERATION_TIMEDOUT, "")
         self._sweeper = self._loop.call_later(SWEEP_S, self._end_stalled) if self._transfers else None
-
-    def _socket_action(self, fd: int, events: int) -> None:
-        self._multi.socket_action(fd, events)
-        more = 1
-        while more:
-            more, finished, failed = self._multi.info_read()
-            for curl in finished:
-                self._done(curl, 0, "")
-            for curl, code, text in failed:
-                self._done(curl, code, text)
 
     def _done(self, curl: pycurl.Curl, code: int, text: str) -> None:
         transfer = self._transfers.get(curl)
@@ -270,8 +232,7 @@ class HttpClient:
 
     def _end(self, curl: pycurl.Curl) -> None:
         self._backpressure.release(self._transfers.pop(curl))
-        with contextlib.suppress(pycurl.error):
-            self._multi.remove_handle(curl)
+        self._pool_of.pop(curl).remove(curl)
         curl.reset()  # the handle would keep the transfer and its body
         if len(self._idle) < IDLE_HANDLES_MAX:
             self._idle.append(curl)

@@ -83,7 +83,10 @@ class LinkExtractor:
             rel = rel_tokens(rel) if rel else ""
             if known is None:
                 if len(found) < LINKS_MAX:
-                    found[url] = Link(url, anchor_text(element, may_nest=may_nest), rel)
+                    text = "" if may_nest else element.to_text()
+                    if not text or len(text) > ANCHOR_LENGTH_MAX or "\n" in text:
+                        text = anchor_text(element, may_nest=may_nest)
+                    found[url] = Link(url, text, rel)
             elif not known.anchor or known.rel != rel:
                 found[url] = _merge_links(known, anchor_text(element, may_nest=may_nest), rel)
 

@@ -1,6 +1,8 @@
 """Admission: links are judged by the scope as it is now, remembered or not."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tarrafa.config import Collection
 from tarrafa.config.sections import ScopeConfig
@@ -69,3 +71,28 @@ def test_a_link_of_a_kept_page_is_marked_as_linked_and_an_entry_of_a_sitemap_is_
         Listing(entries=(ListingEntry("http://a.br/z"),)), visit("http://a.br/sitemap.xml")
     )
     assert (link.is_linked, entry.is_linked) == (kept, False)
+
+
+_PATHS = ("", "x", "d/", "d/e/f", "x/x/x/x/x", "private/x", "x.jpg", "d?a=1")
+_URLS = [f"{origin}/{path}" for origin in ("http://a.br", "https://a.br", "http://b.br") for path in _PATHS]
+
+
+@given(
+    links=st.lists(st.builds(Link, st.sampled_from(_URLS), rel=st.sampled_from(("", "nofollow", "next")))),
+    taken_down=st.sets(st.sampled_from(_URLS)),
+    instead=st.sampled_from(("", *_URLS)),
+    scope=st.sampled_from((SCOPE, ScopeConfig(hosts=("*",)), ScopeConfig(hosts=("a.br",), languages=("pt",)))),
+    kept=st.booleans(),
+)
+def test_all_links_of_a_page_are_admitted_as_each_of_them_alone(links, taken_down, instead, scope, kept):
+    takedowns = TakedownSet(TakedownTarget("url", url) for url in taken_down)
+    admission = Admission(collection(scope), lambda: takedowns)
+    page = Page("http://a.br/d/x", content_id="0123456789abcdef" * 2, links=tuple(links))
+    here, expected = visit(page.url), []
+    for link in links:
+        is_deeper = link.url.startswith("http://a.br/") and link.url.count("/") > page.url.count("/")
+        above = bytes.fromhex(page.content_id[:16]) if is_deeper else b""
+        offer = admission.admit(link.url, here.depth + 1, beyond=kept, parent=above, is_linked=kept)
+        if link.is_followed and link.url != instead and offer is not None:
+            expected.append(offer)
+    assert admission.admit_links(page, here, instead, kept=kept) == expected

@@ -14,6 +14,7 @@ import traceback
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
 import msgspec
 from msgspec.structs import replace
@@ -110,10 +111,11 @@ class VisitRecorder:
 
 
 class LinkCache:
-    """URL -> the smallest depth at which it was delivered, and the run; the oldest entries are forgotten first."""
+    """URL -> the smallest depth at which it was delivered, and the run. The oldest entries of the collection with the
+    most are forgotten first."""
 
     def __init__(self, most: int = CACHED_URLS_MAX) -> None:
-        self._depths: dict[tuple[int, UrlId], tuple[int, int, int, int]] = {}
+        self._depths: defaultdict[int, dict[UrlId, tuple[int, int, int, int]]] = defaultdict(dict)  # by collection
         self._most = most
         self.urls_seen = 0  # links found on pages
         self.urls_delivered = 0  # links that were delivered
@@ -121,28 +123,37 @@ class LinkCache:
     def filter_new(self, collection: int, offers: Iterable[DiscoveredUrl], run: int = 1) -> list[DiscoveredUrl]:
         """The links that this worker has not delivered yet, each URL once and at its smallest depth."""
         best: dict[UrlId, DiscoveredUrl] = {}
-        for offer in offers:
-            self.urls_seen += 1
-            place = (offer.depth, offer.redirects)
-            known = self._depths.get((collection, offer.id))
-            is_known = known is not None and known[:2] <= place and offer.role in (0, known[2]) and run <= known[3]
-            if is_known and not offer.announced:
-                continue
+        get_known, seen = self._depths[collection].get, 0
+        for seen, offer in enumerate(offers, 1):  # noqa: B007 (the number of them)
+            known = get_known(offer.id)
+            if known is not None and not offer.announced:
+                depth, redirects, role, known_run = known
+                is_place_known = depth < offer.depth or (depth == offer.depth and redirects <= offer.redirects)
+                if is_place_known and run <= known_run and offer.role in (0, role):
+                    continue
             other = best.get(offer.id)
             if other is None:
                 best[offer.id] = offer
                 continue
+            place = (offer.depth, offer.redirects)
             first = offer if (-offer.role, place) < (-other.role, (other.depth, other.redirects)) else other
             announced = max(offer.announced, other.announced)
             best[offer.id] = first if first.announced == announced else replace(first, announced=announced)
+        self.urls_seen += seen
         self.urls_delivered += len(best)
         return list(best.values())
 
     def remember(self, collection: int, offers: Iterable[DiscoveredUrl], run: int = 1) -> None:
+        depths = self._depths[collection]
         for offer in offers:
-            self._depths[collection, offer.id] = (offer.depth, offer.redirects, offer.role, run)
-        while len(self._depths) > self._most:
-            del self._depths[next(iter(self._depths))]
+            depths[offer.id] = (offer.depth, offer.redirects, offer.role, run)
+        while self._size() > self._most:
+            largest = max(self._depths.values(), key=len)
+            for id_ in list(islice(largest, self._size() - self._most)):
+                del largest[id_]
+
+    def _size(self) -> int:
+        return sum(map(len, self._depths.values()))
 
     def hit_rate_text(self) -> Message | str:
         """The hit rate, for people; empty while there is none."""
@@ -153,7 +164,7 @@ class LinkCache:
             "links delivered before: {share:.1%} of {links} (URLs in the cache: {urls})",
             share=share,
             links=self.urls_seen,
-            urls=len(self._depths),
+            urls=self._size(),
         )
 
 
