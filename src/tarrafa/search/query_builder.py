@@ -10,9 +10,9 @@ score. Plain words find pages with any of them, and pages with all of them are f
 be shown, only these are searched. A word with signs inside (`f-16`) is found as adjacent words, as one word, and below
 that by its parts. Ranking, as measured (docs/decisions): BM25 of the catch-all field, plus 0.3 of the title's, plus 0.3
 for each two adjacent words of the query that are adjacent in the page, plus half of its rarity for each word that the
-page writes as it is typed, plus 0.1 of the template's. Where two adjacent words stand in many pages, each of them is no frequent word of its
-language, and positions would have to be read in all these pages, only the best matches of a
-shard gain from them (`BuiltQuery.late`). Knows nothing of hits or snippets.
+page writes as it is typed, plus 0.1 of the template's. Where two adjacent words stand in many pages, each of them is no
+frequent word of its language, and positions would have to be read in all these pages, only the best matches of a shard
+gain from them (`BuiltQuery.late`). Knows nothing of hits or snippets.
 """
 
 import re
