@@ -1,4 +1,4 @@
-"""`pages()` left by its caller: while it waits for a page, and beside a crawl of another process."""
+"""`pages()` left by its caller: while it waits for a page, and beside a crawl of another process; and its filter."""
 
 import asyncio
 import contextlib
@@ -12,6 +12,7 @@ from tarrafa.crawl import pages
 from tarrafa.crawl.supervisor.supervisor import Supervisor
 from tarrafa.testweb.world.world import World
 from tests.journey.crawl_journey import Journey, a_journey, pids_of
+from tests.journey.scripted_web import ScriptedResponse, links, scripted_web
 from tests.wait import wait_until
 
 
@@ -46,6 +47,27 @@ async def test_a_caller_that_is_cancelled_while_it_waits_stops_the_crawl_cleanly
     lock = journey.data.try_lock()
     assert lock is not None
     lock.close()
+
+
+async def test_a_reader_that_says_what_its_pages_are_for_gets_none_that_reserve_that_use(tmp_path):
+    def answer(url: str, _: int) -> ScriptedResponse | None:
+        name = url.partition("a.test/")[2]
+        if name == "robots.txt":
+            return ScriptedResponse(
+                b"User-agent: *\nContent-Usage: /own/ train-ai=n", headers={"Content-Type": "text/plain"}
+            )
+        return links("http://a.test/own/1", "http://a.test/own/2", "http://a.test/free") if not name else links(url)
+
+    with scripted_web(answer) as web:
+        left_out, got = list[str](), list[str]()
+        collection = web.collection(tmp_path, ["http://a.test/"])
+        reading = pages(
+            collection, tmp_path / "data", workers=1, use="ai-train", on_reserved=lambda page: left_out.append(page.url)
+        )
+        async for page in reading:
+            got.append(page.url)
+    assert sorted(got) == ["http://a.test/", "http://a.test/free"]
+    assert sorted(left_out) == ["http://a.test/own/1", "http://a.test/own/2"]
 
 
 async def test_a_caller_that_leaves_a_crawl_of_another_process_does_not_stop_it(journey):

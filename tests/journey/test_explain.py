@@ -21,7 +21,8 @@ KEPT = ["", "kept", "rich", "long", "splash", "script", "scripted", "reserved", 
 
 
 def html(text: str, code: int = 200, **headers: str) -> ScriptedResponse:
-    return ScriptedResponse(text.encode(), code, {"Content-Type": "text/html; charset=utf-8", **headers})
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return ScriptedResponse(text.encode(), code, {"Content-Type": "text/html; charset=utf-8", **named})
 
 
 NAMES = [
@@ -43,11 +44,11 @@ WEB = {
         b"User-agent: *\nDisallow: /private\nContent-Signal: search=yes, ai-train=no\nLicense: http://a.test/rsl.xml\n",
         headers={"Content-Type": "text/plain"},
     ),
-    f"{A}broken": html("no gzip at all", **{"Content-Encoding": "gzip"}),
+    f"{A}broken": html("no gzip at all", Content_Encoding="gzip"),
     **{f"{A}chain/{n}": html("", 302, Location=f"/chain/{n + 1}") for n in range(9)},
     **{f"{A}copy/{n}": html(f"{PORTUGUESE}{SHOP}<p>A mesma notícia em todos os endereços da vila.") for n in range(13)},
     f"{A}reserved": html(
-        f"<meta name=tdm-reservation content=1>{PORTUGUESE}{SHOP}<p>Tudo reservado.", **{"Content-Usage": "search=n"}
+        f"<meta name=tdm-reservation content=1>{PORTUGUESE}{SHOP}<p>Tudo reservado.", Content_Usage="search=n"
     ),
     f"{A}moved": html("", 301, Location="/kept"),
     f"{A}shut": html("no", 403),

@@ -99,7 +99,7 @@ class _AgentGroups:
 class RobotsRules:
     """The rules of one host. `sitemaps` are the URLs announced, as written."""
 
-    __slots__ = ("_groups", "_hints", "_licences", "_matchers", "_usage", "sitemaps")
+    __slots__ = ("_groups", "_hints", "_licences", "_matchers", "_usage", "sitemaps", "states_usage")
 
     def __init__(
         self,
@@ -112,6 +112,9 @@ class RobotsRules:
         self._groups = groups
         self._hints = hints
         self._usage, self._licences = usage, licences  # for all robots
+        self.states_usage = bool(usage or licences) or any(  # to any robot; most files do not
+            group.usage for agent in groups.values() for group in agent.delay_groups
+        )
         self._matchers: dict[str, _Matcher] = {}
         self.sitemaps = sitemaps
 

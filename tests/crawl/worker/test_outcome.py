@@ -1,5 +1,6 @@
 """What one answer means: outcome, record and where it leads."""
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -12,9 +13,12 @@ from tarrafa.crawl.worker.outcome import FinishedVisit, conclude
 from tarrafa.crawl.worker.parser_with_sandbox import run_parse_job
 from tarrafa.fetch.http_client import HttpClient
 from tarrafa.fetch.http_message import FetchResponse, ResponseHead
+from tarrafa.fetch.robots import RobotsRules
+from tarrafa.fetch.robots import parse as parse_robots
 from tarrafa.frontier.messages import DiscoveredUrl
 from tarrafa.model import PageDate, Status, UrlRole, Visit
 from tarrafa.parse.url import host_id, host_key, url_id
+from tarrafa.parse.usage_preferences import reserved_uses
 from tests.fetch.raw_server import a_server
 
 URL = "http://a.br/dir/page"
@@ -38,6 +42,7 @@ def concluded(
     visit: Visit | None = None,
     collection: Collection | None = None,
     at: float = 1000.0,
+    rules: RobotsRules | None = None,
     **fields: str,
 ) -> FinishedVisit:
     collection, visit = collection or a_collection(), visit or a_visit()
@@ -49,7 +54,7 @@ def concluded(
     request, admission = build_request(visit.url, collection, visit), Admission(collection)
     given = decode_response(visit, response, collection, admission) if code == 200 else None
     reading = run_parse_job(given.job) if given is not None and given.job is not None else None
-    return conclude(visit, request, response, collection, admission, at, given, reading)
+    return conclude(visit, request, response, collection, admission, at, given, reading, rules=rules)
 
 
 PROSE = "<p>" + " ".join(f"O pescador número {number} lança a rede ao mar de manhã cedo." for number in range(30))
@@ -321,6 +326,29 @@ def test_a_page_that_lets_its_reader_read_first_is_a_page_with_a_link():
     done = concluded(PAGE + b'<meta http-equiv=refresh content="30; url=/new">')
     assert done.record.outcome.kept
     assert [(offer.url, offer.depth, offer.redirects) for offer in done.discovered] == [("http://a.br/new", 2, 0)]
+
+
+def test_a_page_with_content_that_refreshes_at_once_is_kept_and_leads_on():
+    done = concluded(PAGE * 6 + b'<meta http-equiv=refresh content="0; url=/new">')
+    assert done.record.outcome.kept
+    assert [(offer.url, offer.depth, offer.redirects) for offer in done.discovered] == [("http://a.br/new", 2, 0)]
+
+
+def test_usage_preferences_of_page_header_and_robots_txt_are_kept_with_the_page():
+    rules = parse_robots(b"User-agent: *\nContent-Usage: /dir/ train-ai=n\nContent-Usage: train-ai=y\n")
+    done = concluded(b"<meta name=robots content=noai>" + PAGE, rules=rules, tdm_reservation="0", x_robots_tag="noai")
+    assert done.record.page is not None
+    assert [(one.source, one.text) for one in done.record.page.usage] == [
+        ("page", "noai"), ("header", "tdm-reservation: 0"), ("header", "noai"),
+        ("robots.txt", "Content-Usage: /dir/ train-ai=n"),
+    ]  # fmt: skip
+    assert reserved_uses(done.record.page) == {"ai-input", "ai-train"}
+
+
+def test_a_page_without_usage_preferences_stores_no_byte_about_them():
+    done = concluded(PAGE, rules=parse_robots(b"User-agent: *\nDisallow: /x\n"), link="</a.css>; rel=preload")
+    assert done.record.page is not None
+    assert b"usage" not in msgspec.json.encode(done.record)
 
 
 def test_the_very_text_of_the_page_that_led_here_leads_nowhere():

@@ -54,7 +54,7 @@ HOSTILE: dict[str, bytes] = {
     "no moment": encode_frame(part_wire.PartRows(rows(at=np.nan))),
     "no time": encode_frame(part_wire.PartRows(rows(elapsed_s=np.inf))),
     "before time": encode_frame(part_wire.PartRows(rows(at=-1.0))),
-    "no flags": encode_frame(part_wire.PartRows(rows(flags=99))),
+    "no flags": encode_frame(part_wire.PartRows(rows(flags=part_wire.FLAGS))),
     "a row of nobody": encode_frame(part_wire.PartRows(rows())) + encode_frame(rest()),
     "a number beyond": b"".join(map(encode_frame, [*NAMED, part_wire.PartRows(rows(host=1)), rest()])),
     "software of nobody": b"".join(
@@ -94,6 +94,14 @@ def test_what_only_looks_so_is_taken():
         )
         assert opening.part is not None
         assert (opening.read, len(opening.part.visits.rows)) == ((3, 9), 1)
+
+
+@pytest.mark.parametrize("flag", [visit_rows.CUT_TEXT, *visit_rows.USE_FLAGS.values(), visit_rows.LICENSED])
+def test_every_flag_of_a_row_is_taken(flag):
+    with PartReader() as opening:
+        opening.feed(b"".join(map(encode_frame, [*NAMED, part_wire.PartRows(rows(flags=flag)), rest()])))
+        assert opening.part is not None
+        assert opening.part.visits.rows["flags"].tolist() == [flag]
 
 
 def test_no_table_grows_without_end(monkeypatch):

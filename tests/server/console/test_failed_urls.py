@@ -1,5 +1,6 @@
 """What ended alike: the page about a status says what it means and what helps, and one button has it tried again."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -46,6 +47,19 @@ def test_the_page_of_a_status_says_what_it_means_what_helps_and_where_it_happene
     assert "Tentar todas de novo agora" in portuguese
     assert "visitada, não guardada" in portuguese
     assert site.program().get(f"/console/c/{NAME}/status/500").code == 404
+
+
+@pytest.mark.parametrize(
+    ("language", "heading", "cause"), [("en", "Not kept", "Cause"), ("pt", "Não guardadas", "Motivo")]
+)
+def test_the_page_of_a_collection_says_why_urls_are_not_kept(site, language, heading, cause):
+    text = site.signed_in(VIEWER).get(f"/console/c/{NAME}", Accept_Language=language).text
+    section = text.partition(f"<h2>{heading}</h2>")[2].partition("</section>")[0]
+    assert cause in section
+    rows = dict(re.findall(r'<tr data-key="([^"]+)">.*?<td class="figure">([\d,]+)', section))
+    one = site.program().get(V1).json["collection"]["status"]
+    assert rows == {key: str(count) for key, count in one["unkept"].items()}
+    assert one["unkept"] == {"404": one["dropped"] + one["failed"] + one["excluded"]}
 
 
 @pytest.mark.parametrize(

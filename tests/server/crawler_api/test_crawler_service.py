@@ -162,6 +162,17 @@ async def test_a_page_is_judged_archived_and_followed_as_if_our_own_worker_had_f
         assert facts.history[-1].worker == "crawler.ana"
 
 
+async def test_usage_preferences_of_robots_txt_and_noai_are_kept_with_the_page(data):
+    async with crawler_api_harness(data, A) as api:
+        (page,) = await api.arrive(rules="User-agent: *\nContent-Signal: ai-train=no\n")
+        await api.bring(page, status=200, type="text/html", text="a rede", robots="noai, nofollow")
+        (record,) = api.archived()
+        assert record.page is not None
+        assert [(one.source, one.text) for one in record.page.usage] == [
+            ("header", "noai"), ("robots.txt", "Content-Signal: ai-train=no"),
+        ]  # fmt: skip
+
+
 async def test_a_page_that_says_nofollow_leads_nowhere(api: CrawlerApiHarness) -> None:
     (page,) = await api.arrive()
     await api.links(page, f"{A}2")

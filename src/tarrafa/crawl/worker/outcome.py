@@ -213,8 +213,9 @@ def _without_future_dates(page: Page, at: float) -> Page:
 def _with_usage(page: Page, head: ResponseHead, collection: Collection, rules: RobotsRules | None) -> Page:
     """The page with what header and robots.txt say about its use, at the time of the visit (draft-ietf-aipref-attach,
     "When Preferences Apply"); the parser has read what the page says itself."""
-    agent = user_agent(collection)
-    by_host = rules.usage(agent, page.url) if rules is not None else []
+    by_host = []
+    if rules is not None and rules.states_usage:
+        by_host = rules.usage(user_agent(collection), page.url)
     fields = [one for one in head.fields if one[0] in USAGE_FIELDS]
     if not fields:
         return replace(page, usage=combine_usage(page.usage, by_host)) if by_host else page

@@ -258,6 +258,7 @@ def to_fetch_result(call: CrawlerTypeRequest, status: int, links: tuple[Link, ..
         "etag": call.etag,
         "last-modified": call.last_modified,
         "location": call.location,
+        "x-robots-tag": call.robots,  # `noai` is read there
         "retry-after": str(int(call.retry_after_s)) if call.retry_after_s else "",
     }
     return CrawlerResult(
