@@ -214,6 +214,34 @@ def test_a_post_outvotes_the_declared_language_menus_and_code(number):
     assert page.language == "pt"
 
 
+SIDE = (
+    "<div><h3>About me</h3><p>Profile picture. View my complete profile.</p><h3>Blog archive</h3>"
+    "<p>Powered by Blogger. All rights reserved. Subscribe to posts by email.</p></div>"
+)
+
+
+def test_a_blog_of_short_posts_in_an_english_template_is_not_english():
+    rng, profile, found = random.Random(5), HostProfile(), []
+    for number in range(200):
+        body = rng.choice(SHORT_POSTS) if rng.random() < 0.35 else f"<p>{sentences(rng.randint(1, 5), number)}</p>"
+        code = CODE * rng.randint(1, 3) if rng.random() < 0.3 else ""
+        posted = f"<p>Posted by Ana at 10:{number % 60:02} PM. Labels: films, reviews. No comments: Post a comment</p>"
+        page = post(number, f"{SIDE}<div class=post>{body}{code}</div>{posted}")
+        found.append(profile.describe(page).language)
+    assert found[:20].count("pt") < 20, "or else the template is no test"
+    assert found[20:].count("pt") == 180
+
+
+def test_a_byline_with_another_time_on_each_page_is_template_but_a_chapter_number_is_not():
+    profile = HostProfile()
+    for number in range(12):
+        byline = f"<p>Posted by Ana at 10:{10 + number} PM. Labels: films</p>"
+        page = profile.describe(post(number, f"<p>Capítulo {number}</p><p>{sentences(5, number)}</p>{byline}"))
+    template = lines_of(page, page.template_spans)
+    assert "Posted by Ana at 10:21 PM. Labels: films" in template
+    assert "Capítulo 11" not in template
+
+
 def test_a_short_text_without_a_site_follows_its_declaration():
     page = parse(b"<html lang=pt-BR><title>Matrix</title><p>Matrix</p>", "http://h.test/", "text/html")
     assert (page.language, page.language_chars) == ("pt", 0)

@@ -91,10 +91,11 @@ class LaidOutText(NamedTuple):
 
 
 class PageParts(NamedTuple):
-    """Where content and lists of links are in a text, and lines that show its language."""
+    """Where content, lists of links and code are in a text, and lines that show its language."""
 
     content_spans: Spans
     link_list_spans: Spans
+    code_spans: Spans
     sample: str
 
 
@@ -131,7 +132,7 @@ def _mark(name: str) -> str:
 def divide(laid_out: LaidOutText, text: str) -> PageParts:
     """The parts of `text`, which is the laid out text with its lines normalized."""
     if not laid_out.spans or not text:
-        return PageParts((), (), text)
+        return PageParts((), (), (), text)
     own = text.split("\n")
     lines = _read_lines(laid_out, own)
     weights = _weigh(lines)
@@ -142,6 +143,7 @@ def divide(laid_out: LaidOutText, text: str) -> PageParts:
     return PageParts(
         tuple(spans_of(runs(is_content), starts)),
         tuple(spans_of(_link_lists(is_link, is_content, lines.lengths), starts)),
+        tuple(spans_of(runs(lines.code), starts)),
         _sample(own, is_content, lines.code, map(or_, excluded, is_link)),
     )
 
