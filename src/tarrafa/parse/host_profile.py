@@ -190,10 +190,13 @@ class HostProfile:
             template_spans=tuple(spans_of(runs(is_template), starts)),
             link_list_spans=tuple(spans_of(runs(is_listed), starts)),
         )
-        if len(words) < LANGUAGE_CHARS_MIN:
-            return _judged_again(page, f"{stated or page.title}\n{words}")
-        is_other = _minus(is_content, is_kept).count(1) > REJUDGED_SHARE * before
-        return _judged_again(page, words) if is_other else page
+        if _minus(is_content, is_kept).count(1) > REJUDGED_SHARE * before:
+            prints = fingerprint.page_fingerprints(page.title, page.text, page.content)
+            page = replace(page, simhash=prints.simhash)
+        elif len(words) >= LANGUAGE_CHARS_MIN or page.language == self._site_language():
+            return page
+        detection = language.detected(f"{stated or page.title}\n{words}" if len(words) < LANGUAGE_CHARS_MIN else words)
+        return replace(page, language=detection.code or page.language, language_chars=detection.chars)
 
     def _headline(self, page: Page) -> str:
         """The title without the affixes that many titles of the host have, or what the page itself shows."""
@@ -221,14 +224,18 @@ class HostProfile:
 
     def _language(self, page: Page) -> str:
         """The language of a page. A text that is short, or shows none, follows its site."""
-        if page.language_chars >= LANGUAGE_CHARS_MIN or not self._languages:
+        if page.language_chars >= LANGUAGE_CHARS_MIN or not (site := self._site_language()):
             return page.language
+        share = self._languages.get(page.language, 0) / sum(self._languages.values())
+        return site if share <= STRANGE_LANGUAGE_SHARE_MAX or not page.language_chars else page.language
+
+    def _site_language(self) -> str:
+        """The language of most pages; empty if there is none yet."""
         total = sum(self._languages.values())
+        if total < LANGUAGE_PAGES_MIN:
+            return ""
         site = max(self._languages, key=self._languages.__getitem__)
-        if total < LANGUAGE_PAGES_MIN or self._languages[site] < SITE_LANGUAGE_SHARE_MIN * total:
-            return page.language
-        is_strange = self._languages.get(page.language, 0) <= STRANGE_LANGUAGE_SHARE_MAX * total
-        return site if is_strange or not page.language_chars else page.language
+        return site if self._languages[site] >= SITE_LANGUAGE_SHARE_MIN * total else ""
 
     # -- storage -----------------------------------------------------------------------------------------------
 
@@ -284,18 +291,6 @@ def _content_without(
         return is_kept
     others = _minus(_minus(bytearray(b"\1") * len(lengths), is_template), is_listed)
     return others if 1 in others else is_content
-
-
-def _judged_again(page: Page, words: str) -> Page:
-    """Language and simhash by a content that is other than it seemed, or too short. `words`: its lines outside code."""
-    detection = language.detected(words)
-    prints = fingerprint.page_fingerprints(page.title, page.text, page.content)
-    return replace(
-        page,
-        language=detection.code or page.language,
-        language_chars=detection.chars,
-        simhash=prints.simhash,
-    )
 
 
 def _marked(spans: tuple[tuple[int, int], ...], starts: list[int]) -> bytearray:
