@@ -291,11 +291,11 @@ def test_a_profile_is_small_and_a_foreign_one_is_begun_anew():
         assert HostProfile(content).describe(post(1)).template_spans == ()
 
 
-def test_one_page_is_not_worth_storing_and_every_page_is_not_written():
+def test_a_small_host_is_not_worth_storing_and_not_every_page_is_written():
     profile = HostProfile()
-    profile.describe(post(1))
-    assert not profile.is_worth_storing(is_leaving=True)
-    profile.describe(post(2))
+    for number in range(host_profile.STORED_PAGES_MIN):
+        assert not profile.is_worth_storing(is_leaving=True)
+        profile.describe(post(number))
     assert profile.is_worth_storing(is_leaving=True)
     assert not profile.is_worth_storing(is_leaving=False)
     profile.encode()

@@ -54,7 +54,8 @@ LANGUAGE_CHARS_MIN = 200  # of a text whose language is believed, whatever its s
 LANGUAGE_PAGES_MIN = 5
 SITE_LANGUAGE_SHARE_MIN = 0.6  # of its pages: the site's language, for texts that do not show any
 STRANGE_LANGUAGE_SHARE_MAX = 0.1  # a short text is not believed to be in a language so rare on its site
-STORED_PAGES_MIN, UNSTORED_PAGES_MAX = 2, 32
+STORED_PAGES_MIN = 4  # a host with fewer is forgotten
+UNSTORED_PAGES_MAX = 32  # in a long session
 
 _word = re.compile(r"\w")
 
