@@ -99,6 +99,16 @@ def test_a_line_that_a_series_of_articles_shares_is_not_template():
         assert (shared in page.content) == bool(series)
 
 
+def test_a_post_keeps_the_paragraph_that_the_lists_of_a_small_site_repeat():
+    teaser = sentences(2, 7)
+    profile = HostProfile()
+    for number in range(14):
+        body = f"<p>{sentences(4, number)}</p>"
+        page = profile.describe(post(number, f"<p>{teaser}</p>{body}" if number % 2 and number < 12 else body))
+    page = profile.describe(post(50, f"<p>{teaser}</p><p>{sentences(4, 50)}</p>"))
+    assert page.content.startswith(teaser)
+
+
 def test_short_lines_that_repeat_stay_within_the_content():
     code = "<p>{}</p><p>Exemplo</p><pre>if (x) {{\n  y();\n}}</pre><p>{}</p>"
     profile = HostProfile()

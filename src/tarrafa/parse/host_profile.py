@@ -41,6 +41,7 @@ WITHOUT_DIGITS_MIN = 20  # bytes of a line besides its digits, which then do not
 STATE_LINES_MAX = 400
 LINE_PAGES_MIN = 5
 LINE_SHARE_MIN = 0.25
+CONTENT_LINE_SHARE_MIN = 0.5  # of a line in the content: on a small site the same teaser stands on many lists
 PAGES_MAX = 250  # then all counts are halved; counts are stored in a byte
 KNOWN_PAGES, SAMPLED_ONE_IN = 64, 8  # a host is known well after so many pages, and then learned from these
 RECENT_MAX = 128  # pages that are not counted again
@@ -168,20 +169,18 @@ class HostProfile:
 
     def _without_template(self, page: Page, hashes: list[int], stated: str) -> Page:
         """The page with its template lines marked, and taken out of content and lists of links."""
-        least = max(LINE_PAGES_MIN, LINE_SHARE_MIN * self._pages)
-        counts = self._lines
-        is_template = bytearray([counts.get(key, 0) >= least for key in hashes])
+        is_template = self._common_lines(hashes, LINE_SHARE_MIN)
         if 1 not in is_template:
             return page
-        own = page.text.split("\n")
+        own, is_common = page.text.split("\n"), self._common_lines(hashes, CONTENT_LINE_SHARE_MIN)
         if len(own) > len(hashes):
-            half = len(hashes) // 2
-            is_template[half:half] = bytes(len(own) - len(hashes))
+            for marked in (is_template, is_common):
+                marked[len(hashes) // 2 : len(hashes) // 2] = bytes(len(own) - len(hashes))
         starts = list(map(add, accumulate(map(len, own), initial=0), count()))
         is_content, is_listed, is_code = (
             _marked(spans, starts) for spans in (page.content_spans, page.link_list_spans, page.code_spans)
         )
-        is_kept = _content_without(is_template, is_content, is_listed, list(map(len, own)))
+        is_kept = _content_without(is_common, is_content, is_listed, list(map(len, own)))
         words = "\n".join(compress(own, _minus(_minus(is_kept, is_template), is_code)))
         is_template, before = _minus(is_template, is_kept), is_content.count(1)
         is_listed = _minus(_minus(is_listed, is_template), is_kept)
@@ -198,6 +197,10 @@ class HostProfile:
             return page
         detection = language.detected(f"{stated or page.title}\n{words}" if len(words) < LANGUAGE_CHARS_MIN else words)
         return replace(page, language=detection.code or page.language, language_chars=detection.chars)
+
+    def _common_lines(self, hashes: list[int], share: float) -> bytearray:
+        least, counts = max(LINE_PAGES_MIN, share * self._pages), self._lines
+        return bytearray([counts.get(key, 0) >= least for key in hashes])
 
     def _headline(self, page: Page) -> str:
         """The title without the affixes that many titles of the host have, or what the page itself shows."""
