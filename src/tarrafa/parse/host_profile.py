@@ -21,7 +21,8 @@ of none of them.
 import re
 from bisect import bisect_left
 from collections.abc import Iterable
-from itertools import accumulate, compress, count
+from itertools import accumulate, compress, count, repeat
+from math import ceil
 from operator import add, and_
 from typing import TypeVar
 
@@ -169,10 +170,11 @@ class HostProfile:
 
     def _without_template(self, page: Page, hashes: list[int], stated: str) -> Page:
         """The page with its template lines marked, and taken out of content and lists of links."""
-        is_template = self._common_lines(hashes, LINE_SHARE_MIN)
+        pages = list(map(self._lines.get, hashes, repeat(0)))  # that have each line
+        is_template = self._common_lines(pages, LINE_SHARE_MIN)
         if 1 not in is_template:
             return page
-        own, is_common = page.text.split("\n"), self._common_lines(hashes, CONTENT_LINE_SHARE_MIN)
+        own, is_common = page.text.split("\n"), self._common_lines(pages, CONTENT_LINE_SHARE_MIN)
         if len(own) > len(hashes):
             for marked in (is_template, is_common):
                 marked[len(hashes) // 2 : len(hashes) // 2] = bytes(len(own) - len(hashes))
@@ -198,9 +200,9 @@ class HostProfile:
         detection = language.detected(f"{stated or page.title}\n{words}" if len(words) < LANGUAGE_CHARS_MIN else words)
         return replace(page, language=detection.code or page.language, language_chars=detection.chars)
 
-    def _common_lines(self, hashes: list[int], share: float) -> bytearray:
-        least, counts = max(LINE_PAGES_MIN, share * self._pages), self._lines
-        return bytearray([counts.get(key, 0) >= least for key in hashes])
+    def _common_lines(self, pages: list[int], share: float) -> bytearray:
+        least = max(LINE_PAGES_MIN, ceil(share * self._pages))
+        return bytearray(map(least.__le__, pages))
 
     def _headline(self, page: Page) -> str:
         """The title without the affixes that many titles of the host have, or what the page itself shows."""
