@@ -329,6 +329,7 @@ class Page(msgspec.Struct, frozen=True, omit_defaults=True):
     headline: str = ""  # the title without the name of the site; empty: the same as `title`
     description: str = ""  # what the page says of itself in `meta`
     usage: tuple[UsageStatement, ...] = ()  # what its publisher says about its use, from all sources
+    code_spans: tuple[tuple[int, int], ...] = ()  # lines of `text` that are mostly code. Not archived
     language_chars: int = 0  # of text that showed the language; 0: it is the declared one, or its site's. Not archived
 
     @property

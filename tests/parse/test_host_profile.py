@@ -99,6 +99,16 @@ def test_a_line_that_a_series_of_articles_shares_is_not_template():
         assert (shared in page.content) == bool(series)
 
 
+def test_a_post_keeps_the_paragraph_that_the_lists_of_a_small_site_repeat():
+    teaser = sentences(2, 7)
+    profile = HostProfile()
+    for number in range(14):
+        body = f"<p>{sentences(4, number)}</p>"
+        page = profile.describe(post(number, f"<p>{teaser}</p>{body}" if number % 2 and number < 12 else body))
+    page = profile.describe(post(50, f"<p>{teaser}</p><p>{sentences(4, 50)}</p>"))
+    assert page.content.startswith(teaser)
+
+
 def test_short_lines_that_repeat_stay_within_the_content():
     code = "<p>{}</p><p>Exemplo</p><pre>if (x) {{\n  y();\n}}</pre><p>{}</p>"
     profile = HostProfile()
@@ -214,6 +224,34 @@ def test_a_post_outvotes_the_declared_language_menus_and_code(number):
     assert page.language == "pt"
 
 
+SIDE = (
+    "<div><h3>About me</h3><p>Profile picture. View my complete profile.</p><h3>Blog archive</h3>"
+    "<p>Powered by Blogger. All rights reserved. Subscribe to posts by email.</p></div>"
+)
+
+
+def test_a_blog_of_short_posts_in_an_english_template_is_not_english():
+    rng, profile, found = random.Random(5), HostProfile(), []
+    for number in range(200):
+        body = rng.choice(SHORT_POSTS) if rng.random() < 0.35 else f"<p>{sentences(rng.randint(1, 5), number)}</p>"
+        code = CODE * rng.randint(1, 3) if rng.random() < 0.3 else ""
+        posted = f"<p>Posted by Ana at 10:{number % 60:02} PM. Labels: films, reviews. No comments: Post a comment</p>"
+        page = post(number, f"{SIDE}<div class=post>{body}{code}</div>{posted}")
+        found.append(profile.describe(page).language)
+    assert found[:20].count("pt") < 20, "or else the template is no test"
+    assert found[20:].count("pt") == 180
+
+
+def test_a_byline_with_another_time_on_each_page_is_template_but_a_chapter_number_is_not():
+    profile = HostProfile()
+    for number in range(12):
+        byline = f"<p>Posted by Ana at 10:{10 + number} PM. Labels: films</p>"
+        page = profile.describe(post(number, f"<p>Capítulo {number}</p><p>{sentences(5, number)}</p>{byline}"))
+    template = lines_of(page, page.template_spans)
+    assert "Posted by Ana at 10:21 PM. Labels: films" in template
+    assert "Capítulo 11" not in template
+
+
 def test_a_short_text_without_a_site_follows_its_declaration():
     page = parse(b"<html lang=pt-BR><title>Matrix</title><p>Matrix</p>", "http://h.test/", "text/html")
     assert (page.language, page.language_chars) == ("pt", 0)
@@ -263,11 +301,11 @@ def test_a_profile_is_small_and_a_foreign_one_is_begun_anew():
         assert HostProfile(content).describe(post(1)).template_spans == ()
 
 
-def test_one_page_is_not_worth_storing_and_every_page_is_not_written():
+def test_a_small_host_is_not_worth_storing_and_not_every_page_is_written():
     profile = HostProfile()
-    profile.describe(post(1))
-    assert not profile.is_worth_storing(is_leaving=True)
-    profile.describe(post(2))
+    for number in range(host_profile.STORED_PAGES_MIN):
+        assert not profile.is_worth_storing(is_leaving=True)
+        profile.describe(post(number))
     assert profile.is_worth_storing(is_leaving=True)
     assert not profile.is_worth_storing(is_leaving=False)
     profile.encode()

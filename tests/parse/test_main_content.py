@@ -70,6 +70,41 @@ def test_a_page_without_prose_has_its_lines_without_links_as_content():
     assert html("<a href=/>Home</a>").content == html("").content == ""
 
 
+def listed(page: Page) -> list[str]:
+    return [page.text[start:end] for start, end in page.link_list_spans]
+
+
+def test_runs_of_links_outside_the_content_are_lists_of_links():
+    links = [f"<li><a href=/{word}>{word} of the year</a>" for word in ("Best", "Worst", "Longest", "Shortest")]
+    names = "\n".join(f"{word} of the year" for word in ("Best", "Worst", "Longest", "Shortest"))
+    article = f"<article><p>{PROSE}</p><p>{MORE}</p></article>"
+    assert listed(html(f"<ul>{''.join(links)}</ul>{article}")) == [names]
+    assert listed(html(f"<ul>{''.join(links[:3])}</ul>{article}")) == [], "three are not yet a list"
+    dated = "<div>2 May</div>".join(links)
+    assert listed(html(f"{article}<div>{dated}</div>")) == [names.replace("\n", "\n2 May\n")]
+    assert listed(html(f"{article}<div>{f'<p>{MORE}</p>'.join(links)}</div>")) == [], "each has its teaser"
+    inside = html(f"<article><p>{PROSE * 5}</p><ul>{''.join(links)}</ul><p>{MORE * 5}</p></article>")
+    assert "Best of the year" in inside.content
+    assert listed(inside) == [], "a list within the content is content"
+
+
+def test_lines_of_code_do_not_show_the_language_of_a_page():
+    code = "The quick brown fox jumps over the lazy dog and then the cat sleeps all day long. " * 3
+    text = "O pescador da vila lança a rede ao mar de manhã cedo e volta para casa com o barco cheio de peixes."
+    for markup in (f"<pre>{code}</pre><p>{text}</p>", f"<p><code>{code}</code></p><p>{text}</p>"):
+        page = html(markup)
+        assert page.language == "pt"
+        assert [page.text[start:end] for start, end in page.code_spans] == [code.strip()]
+    assert html(f"<p>{code}</p><p>{text}</p>").language == "en"
+
+
+def test_the_language_is_that_of_most_content_wherever_it_stands():
+    english = "The council met on Monday evening, and after three hours of debate it approved the budget. " * 3
+    portuguese = "O pescador da vila lança a rede ao mar de manhã cedo e volta com o barco cheio de peixes. " * 30
+    assert html(f"<p>{english}</p><p>{portuguese}</p>").language == "pt"
+    assert html(f"<p>{portuguese[:300]}</p><p>{english * 8}</p>").language == "en"
+
+
 def test_plain_text_is_all_content():
     page = parse(b"one\n\ntwo", "http://h.test/a.txt", "text/plain")
     assert page.content == page.text == "one\ntwo"
@@ -112,6 +147,7 @@ def test_content_is_whole_lines_of_the_text_in_order(pieces):
         assert at < start < end <= len(page.text)
         assert start == 0 or page.text[start - 1] == "\n"
         assert end == len(page.text) or page.text[end] == "\n"
+        assert all(end < first or last < start for first, last in page.link_list_spans)
         at = end
 
 

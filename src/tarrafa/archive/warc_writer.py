@@ -149,7 +149,7 @@ class _FilePair:
         page, date = record.page, warc_date(record.outcome.at)
         target = f"WARC-Target-URI: {one_line(record.url)}\r\n"
         if page is not None:
-            bare = msgspec.structs.replace(page, text="", statements="", wording=0, language_chars=0)
+            bare = msgspec.structs.replace(page, text="", statements="", wording=0, code_spans=(), language_chars=0)
             record = msgspec.structs.replace(record, page=bare)
         headers = f"{target}Content-Type: {METADATA_TYPE}\r\n"
         metadata = self.meta.write(METADATA, date, headers, msgspec.json.encode(record))

@@ -7,7 +7,7 @@ then (`frontier/replay.py`). The link graph, if there is one, supplies the numbe
 
 Promises: memory is bounded; an existing frontier is untouched until the new one is complete, and is then kept aside; a
 rebuild that is killed is simply run again.
-Known loss: what has no record is lost: the back-off of hosts, the trap memory of host sessions, saved-up revisits. See
+Known loss: what has no record is lost: the back-off of hosts, the memory of host sessions, saved-up revisits. See
 docs/backup.md.
 """
 

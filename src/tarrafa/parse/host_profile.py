@@ -6,10 +6,11 @@ end that many titles share is the site's name; a text too short to show its lang
 The profile learns from each page as it comes, and says of the same page: which lines are template, the headline, the
 language, and the content without template.
 
-Lines are counted by their 32-bit hash, once for each page. Rare lines are forgotten when there are too many, and all
-counts are halved from time to time, so that a new design is learned. A line is template if it was on LINE_PAGES_MIN
-pages and on LINE_SHARE_MIN of all: a line that a series of articles shares is not. The same page visited again, and a
-page with the same text, are not counted twice; of a host that is known well, one page in SAMPLED_ONE_IN is counted.
+Lines are counted by their 32-bit hash, long ones without their digits, once for each page. Rare lines are forgotten
+when there are too many, and all counts are halved from time to time, so that a new design is learned. A line is
+template if it was on LINE_PAGES_MIN pages and on LINE_SHARE_MIN of all: a line that a series of articles shares is not.
+The same page visited again, and a page with the same text, are not counted twice; of a host that is known well, one
+page in SAMPLED_ONE_IN is counted.
 
 Promises: pure, bounded (STATE_LINES_MAX lines, some 3 KB stored), the same pages in the same order give the same
 profile on every machine. What it says of a page is stored with the page, and not computed again from the archive.
@@ -20,7 +21,8 @@ of none of them.
 import re
 from bisect import bisect_left
 from collections.abc import Iterable
-from itertools import accumulate, compress, count
+from itertools import accumulate, compress, count, repeat
+from math import ceil
 from operator import add, and_
 from typing import TypeVar
 
@@ -31,28 +33,31 @@ from xxhash import xxh32_intdigest
 
 from tarrafa.model import Page
 from tarrafa.parse import fingerprint, language
-from tarrafa.parse.main_content import runs, spans_of
+from tarrafa.parse.main_content import SAMPLE_CHARS_MIN, runs, spans_of
 from tarrafa.parse.page_title import TitleCut, title_cuts
 
 LINES_READ_MAX = 1_024  # of one page, half of them from its end
 LINE_LENGTH_MAX = 400  # a longer one is not learned
+WITHOUT_DIGITS_MIN = 20  # bytes of a line besides its digits, which then do not count
 STATE_LINES_MAX = 400
 LINE_PAGES_MIN = 5
 LINE_SHARE_MIN = 0.25
+CONTENT_LINE_SHARE_MIN = 0.5  # of a line in the content: on a small site the same teaser stands on many lists
 PAGES_MAX = 250  # then all counts are halved; counts are stored in a byte
 KNOWN_PAGES, SAMPLED_ONE_IN = 64, 8  # a host is known well after so many pages, and then learned from these
 RECENT_MAX = 128  # pages that are not counted again
 REMOVED_RUN_CHARS_MIN = 40  # shorter runs of template lines stay in the content: a closing brace, "Example"
-CONTENT_LEFT_CHARS_MIN, CONTENT_LEFT_SHARE_MIN = 80, 0.25  # with less left, the content is left as it was
-REJUDGED_SHARE = 0.25  # of the content was template: its language and simhash are computed again
+CONTENT_CHARS_MIN = 20  # with less left, the content is all that is neither template nor a list of links
+REJUDGED_SHARE = 0.25  # of the content's lines were template: its language and simhash are computed again
 AFFIXES_MAX, AFFIX_LENGTH_MAX = 48, 100
 AFFIX_TITLES_MIN, AFFIX_SHARE_MIN, WEAK_AFFIX_SHARE_MIN = 4, 0.3, 0.6  # weak: behind a colon
 LANGUAGES_MAX = 8
-LANGUAGE_CHARS_MIN = 200  # of a text whose language is believed, whatever its site; and which is counted
+LANGUAGE_CHARS_MIN = 200  # of a text whose language is believed, whatever its site
 LANGUAGE_PAGES_MIN = 5
 SITE_LANGUAGE_SHARE_MIN = 0.6  # of its pages: the site's language, for texts that do not show any
 STRANGE_LANGUAGE_SHARE_MAX = 0.1  # a short text is not believed to be in a language so rare on its site
-STORED_PAGES_MIN, UNSTORED_PAGES_MAX = 2, 32
+STORED_PAGES_MIN = 4  # a host with fewer is forgotten
+UNSTORED_PAGES_MAX = 32  # in a long session
 
 _word = re.compile(r"\w")
 
@@ -93,9 +98,7 @@ class HostProfile:
         """The page as the host's other pages explain it. The page is counted first."""
         if not page.text and not page.title:
             return page
-        lines = page.text.encode("utf-8", "replace").split(b"\n")
-        if len(lines) > LINES_READ_MAX:
-            lines = [*lines[: LINES_READ_MAX // 2], *lines[-LINES_READ_MAX // 2 :]]
+        lines = _lines_to_count(page.text)
         hashes = list(map(xxh32_intdigest, lines))
         is_counted = self._is_counted(page)
         if is_counted:
@@ -103,7 +106,7 @@ class HostProfile:
             self._count_title(page.title)
         stated = self._headline(page)
         if self._pages >= LINE_PAGES_MIN:
-            page = self._without_template(page, hashes)
+            page = self._without_template(page, hashes, stated)
         if is_counted:
             self._count_language(page)
         spoken = self._language(page)
@@ -152,7 +155,7 @@ class HostProfile:
         keep_most_frequent(self._affixes, 2 * AFFIXES_MAX, 4 * AFFIXES_MAX)
 
     def _count_language(self, page: Page) -> None:
-        if page.language_chars >= LANGUAGE_CHARS_MIN:
+        if page.language_chars >= SAMPLE_CHARS_MIN:
             self._languages[page.language] = self._languages.get(page.language, 0) + 1
             keep_most_frequent(self._languages, LANGUAGES_MAX)
 
@@ -165,35 +168,41 @@ class HostProfile:
 
     # -- what it says of a page --------------------------------------------------------------------------------
 
-    def _without_template(self, page: Page, hashes: list[int]) -> Page:
+    def _without_template(self, page: Page, hashes: list[int], stated: str) -> Page:
         """The page with its template lines marked, and taken out of content and lists of links."""
-        least = max(LINE_PAGES_MIN, LINE_SHARE_MIN * self._pages)
-        counts = self._lines
-        is_template = bytearray([counts.get(key, 0) >= least for key in hashes])
+        pages = list(map(self._lines.get, hashes, repeat(0)))  # that have each line
+        is_template = self._common_lines(pages, LINE_SHARE_MIN)
         if 1 not in is_template:
             return page
-        own = list(map(len, page.text.split("\n")))
+        own, is_common = page.text.split("\n"), self._common_lines(pages, CONTENT_LINE_SHARE_MIN)
         if len(own) > len(hashes):
-            half = len(hashes) // 2
-            is_template[half:half] = bytes(len(own) - len(hashes))
-        starts = list(map(add, accumulate(own, initial=0), count()))
-        is_content, is_listed = bytearray(len(own)), bytearray(len(own))
-        for spans, marked in ((page.content_spans, is_content), (page.link_list_spans, is_listed)):
-            for start, end in spans:
-                first = bisect_left(starts, start)
-                after = bisect_left(starts, end, first)
-                marked[first:after] = b"\1" * (after - first)
-        removed_chars = _remove_template(is_content, is_template, own)
-        is_template = _minus(is_template, is_content)
-        is_listed = _minus(is_listed, is_template)
-        before = sum(end - start for start, end in page.content_spans)
+            for marked in (is_template, is_common):
+                marked[len(hashes) // 2 : len(hashes) // 2] = bytes(len(own) - len(hashes))
+        starts = list(map(add, accumulate(map(len, own), initial=0), count()))
+        is_content, is_listed, is_code = (
+            _marked(spans, starts) for spans in (page.content_spans, page.link_list_spans, page.code_spans)
+        )
+        is_kept = _content_without(is_common, is_content, is_listed, list(map(len, own)))
+        words = "\n".join(compress(own, _minus(_minus(is_kept, is_template), is_code)))
+        is_template, before = _minus(is_template, is_kept), is_content.count(1)
+        is_listed = _minus(_minus(is_listed, is_template), is_kept)
         page = replace(
             page,
-            content_spans=tuple(spans_of(runs(is_content), starts)) if removed_chars else page.content_spans,
+            content_spans=page.content_spans if is_kept == is_content else tuple(spans_of(runs(is_kept), starts)),
             template_spans=tuple(spans_of(runs(is_template), starts)),
             link_list_spans=tuple(spans_of(runs(is_listed), starts)),
         )
-        return _judged_again(page) if removed_chars > REJUDGED_SHARE * before else page
+        if _minus(is_content, is_kept).count(1) > REJUDGED_SHARE * before:
+            prints = fingerprint.page_fingerprints(page.title, page.text, page.content)
+            page = replace(page, simhash=prints.simhash)
+        elif len(words) >= LANGUAGE_CHARS_MIN or page.language == self._site_language():
+            return page
+        detection = language.detected(f"{stated or page.title}\n{words}" if len(words) < LANGUAGE_CHARS_MIN else words)
+        return replace(page, language=detection.code or page.language, language_chars=detection.chars)
+
+    def _common_lines(self, pages: list[int], share: float) -> bytearray:
+        least = max(LINE_PAGES_MIN, ceil(share * self._pages))
+        return bytearray(map(least.__le__, pages))
 
     def _headline(self, page: Page) -> str:
         """The title without the affixes that many titles of the host have, or what the page itself shows."""
@@ -221,14 +230,18 @@ class HostProfile:
 
     def _language(self, page: Page) -> str:
         """The language of a page. A text that is short, or shows none, follows its site."""
-        if page.language_chars >= LANGUAGE_CHARS_MIN or not self._languages:
+        if page.language_chars >= LANGUAGE_CHARS_MIN or not (site := self._site_language()):
             return page.language
+        share = self._languages.get(page.language, 0) / sum(self._languages.values())
+        return site if share <= STRANGE_LANGUAGE_SHARE_MAX or not page.language_chars else page.language
+
+    def _site_language(self) -> str:
+        """The language of most pages; empty if there is none yet."""
         total = sum(self._languages.values())
+        if total < LANGUAGE_PAGES_MIN:
+            return ""
         site = max(self._languages, key=self._languages.__getitem__)
-        if total < LANGUAGE_PAGES_MIN or self._languages[site] < SITE_LANGUAGE_SHARE_MIN * total:
-            return page.language
-        is_strange = self._languages.get(page.language, 0) <= STRANGE_LANGUAGE_SHARE_MAX * total
-        return site if is_strange or not page.language_chars else page.language
+        return site if self._languages[site] >= SITE_LANGUAGE_SHARE_MIN * total else ""
 
     # -- storage -----------------------------------------------------------------------------------------------
 
@@ -260,30 +273,40 @@ class HostProfile:
         )
 
 
-def _remove_template(is_content: bytearray, is_template: bytearray, lengths: list[int]) -> int:
-    """Take the long runs of template lines out of the content; returns how many characters. Nothing, if little would be
-    left."""
-    found = [
-        (first, end, size)
-        for first, end in runs(bytearray(map(and_, is_content, is_template)))
-        if (size := sum(lengths[first:end])) >= REMOVED_RUN_CHARS_MIN
-    ]
-    removed, before = sum(size for _, _, size in found), sum(compress(lengths, is_content))
-    if before - removed < max(CONTENT_LEFT_CHARS_MIN, CONTENT_LEFT_SHARE_MIN * before):
-        return 0
-    for first, end, _ in found:
-        is_content[first:end] = bytes(end - first)
-    return removed
+def _lines_to_count(text: str) -> list[bytes]:
+    """The lines of a text; the first and last ones of very many. A long line has no digits: "Posted by Ana at 10:06 PM"
+    is one line of many pages, but "Chapter 6" is not."""
+    content = text.encode("utf-8", "replace")
+    lines, bare = content.split(b"\n"), content.translate(None, b"0123456789").split(b"\n")
+    if len(lines) > LINES_READ_MAX:
+        lines = [*lines[: LINES_READ_MAX // 2], *lines[-LINES_READ_MAX // 2 :]]
+        bare = [*bare[: LINES_READ_MAX // 2], *bare[-LINES_READ_MAX // 2 :]]
+    return [plain if len(plain) >= WITHOUT_DIGITS_MIN else line for line, plain in zip(lines, bare, strict=True)]
 
 
-def _judged_again(page: Page) -> Page:
-    """Language and simhash by a content of which much was template."""
-    content = page.content
-    detection = language.detected(content)
-    if not detection.code:
-        return replace(page, language_chars=0)
-    prints = fingerprint.page_fingerprints(page.title, page.text, content)
-    return replace(page, language=detection.code, language_chars=detection.chars, simhash=prints.simhash)
+def _content_without(
+    is_template: bytearray, is_content: bytearray, is_listed: bytearray, lengths: list[int]
+) -> bytearray:
+    """The lines of the content without long runs of template lines. If hardly any are left, the content is what else is
+    neither template nor a list of links; if there is nothing, it is as it was."""
+    is_kept = bytearray(is_content)
+    for first, end in runs(bytearray(map(and_, is_content, is_template))):
+        if sum(lengths[first:end]) >= REMOVED_RUN_CHARS_MIN:
+            is_kept[first:end] = bytes(end - first)
+    if is_kept == is_content or sum(compress(lengths, is_kept)) >= CONTENT_CHARS_MIN:
+        return is_kept
+    others = _minus(_minus(bytearray(b"\1") * len(lengths), is_template), is_listed)
+    return others if 1 in others else is_content
+
+
+def _marked(spans: tuple[tuple[int, int], ...], starts: list[int]) -> bytearray:
+    """Marks the lines of spans in a text whose lines begin at `starts`."""
+    marked = bytearray(len(starts) - 1)
+    for start, end in spans:
+        first = bisect_left(starts, start)
+        after = bisect_left(starts, end, first)
+        marked[first:after] = b"\1" * (after - first)
+    return marked
 
 
 def _minus(marked: bytearray, others: bytearray) -> bytearray:

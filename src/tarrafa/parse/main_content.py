@@ -91,10 +91,11 @@ class LaidOutText(NamedTuple):
 
 
 class PageParts(NamedTuple):
-    """Where content and lists of links are in a text, and lines that show its language."""
+    """Where content, lists of links and code are in a text, and lines that show its language."""
 
     content_spans: Spans
     link_list_spans: Spans
+    code_spans: Spans
     sample: str
 
 
@@ -131,7 +132,7 @@ def _mark(name: str) -> str:
 def divide(laid_out: LaidOutText, text: str) -> PageParts:
     """The parts of `text`, which is the laid out text with its lines normalized."""
     if not laid_out.spans or not text:
-        return PageParts((), (), text)
+        return PageParts((), (), (), text)
     own = text.split("\n")
     lines = _read_lines(laid_out, own)
     weights = _weigh(lines)
@@ -142,6 +143,7 @@ def divide(laid_out: LaidOutText, text: str) -> PageParts:
     return PageParts(
         tuple(spans_of(runs(is_content), starts)),
         tuple(spans_of(_link_lists(is_link, is_content, lines.lengths), starts)),
+        tuple(spans_of(runs(lines.code), starts)),
         _sample(own, is_content, lines.code, map(or_, excluded, is_link)),
     )
 
@@ -184,7 +186,7 @@ def _content_lines(lines: _Lines, weights: list[int], excluded: bytearray) -> by
 
 def _link_lists(is_link: bytes, is_content: bytearray, lengths: list[int]) -> Iterator[LineRange]:
     """The runs of links outside the content; one short line may stand between two links."""
-    is_listed = bytes(link and not content for link, content in zip(is_link, is_content, strict=True))
+    is_listed = bytes([link and not content for link, content in zip(is_link, is_content, strict=True)])
     first = is_listed.find(1)
     while first >= 0:
         end, links = first + 1, 1
@@ -224,11 +226,14 @@ def _read_lines(laid_out: LaidOutText, own: list[str]) -> _Lines:
     starts.append(len(laid_out.text) + 1)
     linked, coded, whole = [0] * size, [0] * size, bytearray(size)
     ranges: dict[str, list[LineRange]] = {kind[0]: [] for kind in _RULES.values()}
+    first, this, following = 0, 0, starts[1]  # a line, its start, and that of the next one
     for start, end, kind in laid_out.spans:
         if kind == _BLOCK and end - start < BLOCK_CHARS_MIN:
             continue
-        first = bisect_right(starts, start) - 1
-        after = first + 1 if end <= starts[first + 1] else bisect_right(starts, end - 1, first)
+        if not this <= start < following:  # many spans are in the line of the one before
+            first = bisect_right(starts, start) - 1
+            this, following = starts[first], starts[first + 1]
+        after = first + 1 if end <= following else bisect_right(starts, end - 1, first)
         if kind == _LINK:
             if after - first == 1:
                 linked[first] += end - start

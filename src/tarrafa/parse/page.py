@@ -180,6 +180,7 @@ def _parse_html(
         text=text,
         content_spans=parts.content_spans,
         link_list_spans=parts.link_list_spans,
+        code_spans=parts.code_spans,
         headline=headline(facts.title, StatedTitles.of(facts.stated, facts.h1, facts.headings)),
         description=_single_line(
             facts.stated.get("description") or facts.stated.get("og:description") or "", DESCRIPTION_LENGTH_MAX
