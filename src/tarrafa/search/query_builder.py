@@ -251,7 +251,8 @@ class QueryBuilder:
         return _any(clauses) if clauses else None
 
     def _in_template(self, alternatives: list[Terms]) -> list[TantivyQuery]:
-        return self._weighed(schema.TEMPLATE, alternatives, TEMPLATE_SHARE)
+        occurs = self._occurring(schema.TEMPLATE, alternatives)
+        return self._weighed(schema.TEMPLATE, alternatives, TEMPLATE_SHARE) if occurs else []
 
     def _all_readings(self, text: str) -> list[Terms]:
         """All readings of a word or phrase, and of its synonyms."""

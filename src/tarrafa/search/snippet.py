@@ -56,11 +56,11 @@ def make_snippet(
     """
     content, other = page.text[: page.content_chars], page.text[page.content_chars : page.own_chars]
     for terms in filter(None, (wanted, otherwise)):
-        first, second = _places(content, terms, language), _places(other, terms, language)
-        if first or second:
-            return _fragments([(content, first), (other, second)] if first else [(other, second)])
+        several = [(part, _places(part, terms, language)) for part in (content, other) if part]
+        if parts := [one for one in several if one[1]]:
+            return _fragments(parts)
         template = page.text[page.own_chars :]
-        if found := _places(template, terms, language):
+        if template and (found := _places(template, terms, language)):
             line = _excerpt(template, _best_window(found, _SHORT), _SHORT)
             return _joined(_beginning(page, _SHORT), line) if page.own_chars else line
     return _beginning(page, _WHOLE)
@@ -91,9 +91,9 @@ _FoundPart = tuple[str, list[TermPlace]]  # of the page, with the places of the 
 
 def _fragments(parts: list[_FoundPart]) -> str:
     """One fragment of the first part; or two, of any parts, if they hold more of the wanted terms."""
-    (text, found), everything = parts[0], {term for _, places in parts for _, term in places}
+    text, found = parts[0]
     whole = _best_window(found, _WHOLE)
-    if whole.terms == everything:
+    if not any(term not in whole.terms for _, places in parts for _, term in places):
         return _excerpt(text, whole, _WHOLE)
     first, (second_text, second) = _best_window(found, _SHORT), (text, _NOTHING)
     for other, places in parts:
