@@ -1,10 +1,12 @@
 """Does the page that somebody looks for come first?
 
-    python benchmarks/relevance.py [--only pira | --only help]
+    python benchmarks/relevance.py [--only pira | --only framed | --only help]
 
-Two Portuguese sets of known items: a question, and the page that answers it.
+Portuguese sets of known items: a question, and the page that answers it.
 
 *pira*: 833 questions about 309 abstracts (conformance data, see tests/conformance_data.py), without titles or links.
+*framed*: the same as pages of ten sites, each with the menu of its site before it, and behind it a list of ten links
+with the first words of other abstracts, told apart as parsing does.
 *help*: the LibreOffice help in Brazilian Portuguese, 2,560 pages with titles, headings and links. The entries of its
 index are the questions, the pages that they lead to (three at most) the answers. It is Debian's package
 libreoffice-help-pt-br, fetched by apt-get into the user's cache folder; where it cannot be had, this part is skipped.
@@ -21,6 +23,7 @@ import argparse
 import html
 import json
 import math
+import random
 import re
 import sys
 import tempfile
@@ -34,6 +37,7 @@ import apsw
 import numpy as np
 import Stemmer
 import tantivy
+from msgspec.structs import replace
 from numpy.typing import NDArray
 from tantivy import Filter, Occur, TextAnalyzerBuilder, Tokenizer
 from tantivy import Query as Said
@@ -61,6 +65,7 @@ COLLECTION = "relevance"
 AT = 1_790_000_000.0
 FIRST, DEPTH = 10, 100  # hits that are looked at; all of them only where the answer is not among the first
 ANSWERS_MAX = 3
+FRAMED_SITES, MENU_LINKS, LISTED_LINKS, LISTED_WORDS = 10, 25, 10, 12
 HELP_MRR_MIN, HELP_SUCCESS_MIN = 0.67, 0.87
 
 Ranking = list[int]  # numbers of pages, the best first
@@ -95,7 +100,27 @@ def pira() -> Known | None:
 def _plain_page(url: str, title: str, text: str) -> Page:
     folded = fingerprint.fold(f"{title}\n{text}")
     return Page(url, title, text, language="pt", content_id=fingerprint.content_id(folded),
-                simhash=fingerprint.simhash(folded))  # fmt: skip
+                simhash=fingerprint.simhash(folded), content_spans=((0, len(text)),))  # fmt: skip
+
+
+def framed() -> Known | None:
+    known = pira()
+    if known is None:
+        return None
+    rng, texts = random.Random(7), [page.text for page in known.pages]
+    words_of_all = [word for text in texts for word in text.split()]
+    menus = ["\n".join(" ".join(rng.choices(words_of_all, k=rng.randint(1, 3))) for _ in range(MENU_LINKS))
+             for _ in range(FRAMED_SITES)]  # fmt: skip
+    pages = []
+    for number, page in enumerate(known.pages):
+        menu = menus[number % FRAMED_SITES]
+        listed = "\n".join(" ".join(rng.choice(texts).split()[:LISTED_WORDS]) for _ in range(LISTED_LINKS))
+        start = len(menu) + 1
+        end = start + len(page.text)
+        text = f"{menu}\n{page.text}\n{listed}"
+        pages.append(replace(page, text=text, content_spans=((start, end),), template_spans=((0, len(menu)),),
+                             link_list_spans=((end + 1, len(text)),)))  # fmt: skip
+    return Known("framed", pages, known.questions)
 
 
 def office_help() -> Known | None:
@@ -353,12 +378,13 @@ def show(known: Known) -> dict[str, Measured]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Does the page that somebody looks for come first?")
-    parser.add_argument("--only", choices=["pira", "help"])
+    parser.add_argument("--only", choices=["pira", "framed", "help"])
     options, reached = parser.parse_args(), True
-    if options.only != "help" and (known := pira()) is not None:
-        found = show(known)
-        reached &= _told("nDCG@10", found["Tarrafa"].ndcg, found["plain BM25, Snowball stems"].ndcg, "plain BM25")
-    if options.only != "pira" and (known := office_help()) is not None:
+    for name, known_items in (("pira", pira), ("framed", framed)):
+        if options.only in (None, name) and (known := known_items()) is not None:
+            found = show(known)
+            reached &= _told("nDCG@10", found["Tarrafa"].ndcg, found["plain BM25, Snowball stems"].ndcg, "plain BM25")
+    if options.only in (None, "help") and (known := office_help()) is not None:
         found = show(known)
         reached &= _told("MRR", found["Tarrafa"].mrr, HELP_MRR_MIN, "wanted")
         reached &= _told("success@10", found["Tarrafa"].success, HELP_SUCCESS_MIN, "wanted")

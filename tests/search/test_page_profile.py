@@ -43,6 +43,9 @@ def urls(result: SearchResult) -> list[str]:
 def test_a_word_of_the_content_counts_above_the_same_word_in_menus(data):
     menus = [a_profile(f"{B}{n}", f"{ARTICLE} {n}", menu=f"{MENU}\ncinema cinema cinema") for n in range(5)]
     ask = fill(data, *menus, a_profile(A, f"{ARTICLE} {ARTICLE} O cinema fechou.", menu=MENU)).search
+    pages = [a_page(f"{C}{n}", f"outra página {n}") for n in range(8)]
+    assert urls(ask("cinema")) == [A], "a word in the menus of most pages finds those that are about it"
+    ask = fill(data, *pages, worker="w2").search
     assert urls(ask("cinema"))[0] == A
     assert ask("cinema").total == 6
 

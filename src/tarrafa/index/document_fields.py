@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from enum import Enum
-from math import log1p
+from math import log1p, log2
 from struct import Struct
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -45,7 +45,7 @@ SHOWN_CHARS_MAX = 60_000
 TITLE_CHARS_MAX = 300
 DESCRIPTION_CHARS_MAX = 300
 ALTERNATES_MAX = 8  # shown of a page in other languages
-LISTING_CHARS_MIN = 200  # of lists of links, in a page that is a listing
+LISTING_CHARS_MIN = 100  # of lists of links, in a page that is a listing
 LISTING_SHARE_MIN = 0.6  # the same as a share of lists and content
 URL_CHARS_MAX = 2_000
 ANSWERED_S_MAX = 60.0  # a Last-Modified so near before the answer is its time
@@ -179,13 +179,12 @@ def fill_document(
         (schema.SITE_ID, site_number(site)),
     ):
         found.add_integer(field, number)
-    found.add_float(schema.STATIC, 2 ** link_factor(standing.rank) - 2)
-    title, parts = page_terms(page.headline or page.title, page.language, TITLE_WORDS_MAX), text_parts(page)
+    parts = text_parts(page)
+    found.add_float(schema.STATIC, LISTING_STATIC if is_listing(parts) else 2 ** link_factor(standing.rank) - 2)
+    title = page_terms(page.headline or page.title, page.language, TITLE_WORDS_MAX)
     _add_fingerprints(found, page, title.terms)
     if page.canonical and page.canonical != record.url:
         found.add_integer(schema.CANONICAL, split_url_id(url_id(page.canonical))[0])
-    if is_listing(parts):
-        found.add_integer(schema.LISTING, 1)
     _add_terms(found, page, parts, title, standing.anchors)
     found.add_text(schema.URL, url_words(record.url))
     found.add_text(schema.WORDS, page_vocabulary(page.title, page.text, page.language, TEXT_WORDS_MAX))
@@ -207,7 +206,8 @@ LINKS_SHARE = 0.1
 IN_LINKS_RATIO = 4.0
 ANCHORS_IN_LINKS_RATIO = 2.0  # after so many times the in-links, its anchors are compared: new ones index it again, too
 LINK_FACTOR_RATIO = 1.05
-LISTING_FACTOR = 0.7  # of the score of a listing
+LISTING_FACTOR, LISTING_FACTOR_MAX = 0.7, 0.99  # of the score of a listing; the maximum with its links
+LISTING_STATIC = -1.0  # in place of the link factor
 # A new page counts with the mean rank, and most pages fall below it: that alone (1.07) does not index them again.
 LOWER_LINK_FACTOR_RATIO = 1.1
 
@@ -220,6 +220,22 @@ def link_factor(rank: float) -> float:
 def link_factors(ranks: Sequence[float]) -> npt.NDArray[np.float64]:
     """The same for many pages."""
     return 1 + LINKS_SHARE * np.log1p(np.maximum(ranks, 0.0))
+
+
+def indexed_factor(static: float) -> float:
+    """The factor by which tantivy has multiplied a score: it takes a negative value for 0."""
+    return log2(2 + max(static, 0.0))
+
+
+def factor_gains(ranks: Sequence[float], static: Sequence[float]) -> npt.NDArray[np.float64]:
+    """For many pages, how many times the indexed factor the present one is, by their links and as listings."""
+    factors, indexed = link_factors(ranks), np.array(static)
+    listings = indexed < 0
+    if listings.any():
+        indexed = np.maximum(indexed, 0.0)
+        factors[listings] = np.minimum(LISTING_FACTOR * factors[listings], LISTING_FACTOR_MAX)
+    gains: npt.NDArray[np.float64] = np.minimum(factors / np.log2(indexed + 2.0), LINK_FACTOR_RATIO)
+    return gains
 
 
 def site_number(name: str) -> int:

@@ -7,13 +7,13 @@ of records or queries.
 
 `all` holds the text of the page, the title eight times, headings and anchors three times: term frequency is the weight.
 `template` holds what the page shares with others of its host or only lists (menus, lists of links, the name of the site
-in its title): it is found there, and scores little.
-`pairs` holds each two adjacent frequent terms as one term (`frequent_words`): a phrase of two frequent words is one
-look-up there, where their positions would take twenty times as long. `title` adds a small score and serves `intitle:`.
-`words` holds each different word once, as it is written, behind its folded form where that is another
-(`funcao|função`): the vocabulary of the index, found by prefix, whatever the accents, and as new as the pages. `static`
-is the link factor, scaled so that tantivy's log2(2 + static) is the factor. Terms are made in Python and handed over
-joined by spaces: tantivy takes no analysis in Python, and its pre-tokenized strings cost three times as much (468
+in its title): it is found there, and scores little. `pairs` holds each two adjacent frequent terms as one term
+(`frequent_words`): a phrase of two frequent words is one look-up there, where their positions would take twenty times
+as long. `title` adds a small score and serves `intitle:`. `words` holds each different word once, as it is written,
+behind its folded form where that is another (`funcao|função`): the vocabulary of the index, found by prefix, whatever
+the accents, and as new as the pages. `static` is the link factor, scaled so that tantivy's log2(2 + static) is the
+factor; it is below 0 for a listing, where tantivy takes it for 0, and only there. Terms are made in Python and handed
+over joined by spaces: tantivy takes no analysis in Python, and its pre-tokenized strings cost three times as much (468
 against 149 us for 450 terms). tantivy-py indexes every text field, so fields that are only displayed are stored as
 bytes.
 """
@@ -61,7 +61,6 @@ CONTENT = "content"  # half of the content id: exact copies have the same; a pag
 SIMHASH = "simhash"  # near copies differ in few bits; a short page has none, and only exact copies
 HEADLINE = "headline"  # hash of the shown title
 CANONICAL = "canonical"  # first half of the id of another URL, if the page names one as its canonical URL
-LISTING = "listing"  # 1: little but a list of links, such as a page of a tag
 URL_LENGTH = "url_length"
 LENGTH = "length"  # number of terms in `all`
 SHOWN = "shown"  # a `StoredDocument`, only stored
@@ -97,7 +96,7 @@ def _build() -> tantivy.Schema:
     builder.add_text_field(WORDS, tokenizer_name=TOKENIZER, index_option="basic")
     for name in (ID_HIGH, CONTENT):
         builder.add_integer_field(name, indexed=True, fast=True)
-    for name in (ID_LOW, SIMHASH, HEADLINE, CANONICAL, LISTING, URL_LENGTH, LENGTH, DATE, IN_LINKS, SITE_ID):
+    for name in (ID_LOW, SIMHASH, HEADLINE, CANONICAL, URL_LENGTH, LENGTH, DATE, IN_LINKS, SITE_ID):
         builder.add_integer_field(name, fast=True)
     builder.add_float_field(STATIC, fast=True)
     builder.add_bytes_field(SHOWN, stored=True)

@@ -81,11 +81,7 @@ class Deduplicator:
             if group is not None:
                 group.append(one)
                 continue
-            near = self._by_headline.get(headline)
-            if near is not None and simhash is not None:
-                group = _nearest(near, simhash)
-            if group is None:
-                group = self._same_page(candidate)
+            group = self._group_for(candidate)
             if group is not None:
                 group.append(one)
             else:
@@ -93,17 +89,28 @@ class Deduplicator:
                 self.all.append(group)
                 if simhash is not None:
                     self._by_headline.setdefault(headline, []).append((simhash, group))
-            self._register(candidate, group)
+            if self._by_canonical or candidate.canonical is not None:
+                self._register(candidate, group)
             if content is not None:
                 contents[content] = group
         for group in self.all[before:]:
             if len(group) > 1:
                 _choose_representative(group)
 
+    def _group_for(self, candidate: Candidate) -> DuplicateGroup | None:
+        """The group of near copies of a page, or of pages with its canonical URL."""
+        near, simhash = self._by_headline.get(candidate.headline), candidate.simhash
+        group = _nearest(near, simhash) if near is not None and simhash is not None else None
+        if group is None and (self._by_canonical or candidate.canonical is not None):
+            group = self._same_page(candidate)
+        return group
+
     def _same_page(self, candidate: Candidate) -> DuplicateGroup | None:
         """The group of a page that has, or names, the same canonical URL."""
-        if not self._by_canonical:
-            return None
+        if not self._by_canonical:  # it is the first one that names another
+            for group in self.all:
+                for one in group:
+                    self._register(one.candidate, group)
         for named in _names(candidate):
             for other, group in self._by_canonical.get(named, ())[-COMPARED_MAX:]:
                 if _may_be_one_page(candidate, other):
@@ -153,9 +160,10 @@ def _choose_representative(group: DuplicateGroup) -> None:
     for one in group:
         if one.candidate.score >= least and _plainness(one) < _plainness(chosen):
             chosen = one
-    members = {split_url_id(one.candidate.id)[0]: one for one in group}
-    for _ in range(CANONICAL_STEPS_MAX):
-        chosen = members.get(chosen.candidate.canonical or 0, chosen)
+    if chosen.candidate.canonical is not None:
+        members = {split_url_id(one.candidate.id)[0]: one for one in group}
+        for _ in range(CANONICAL_STEPS_MAX):
+            chosen = members.get(chosen.candidate.canonical or 0, chosen)
     if chosen is not best:
         group.remove(chosen)
         raised = msgspec.structs.replace(chosen.candidate, score=best.candidate.score)

@@ -20,7 +20,7 @@ from bisect import bisect_left
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from functools import partial
-from math import exp2, log2
+from math import exp2
 from operator import neg
 from typing import Generic, NamedTuple, TypeVar
 
@@ -37,9 +37,9 @@ from tarrafa.index import schema
 from tarrafa.index.document_fields import (
     IN_LINKS_RATIO,
     LINK_FACTOR_RATIO,
-    LISTING_FACTOR,
+    factor_gains,
+    indexed_factor,
     link_factor,
-    link_factors,
 )
 from tarrafa.index.index_state import is_other_version, pages_by_fate
 from tarrafa.index.reader import IndexMatches, IndexReader, IndexSnapshot
@@ -226,9 +226,7 @@ class LocalShard:
             return []
         at = ids.index(key)
         place = matches.addresses()[at]
-        length, date, static, is_listing = (
-            matches.field_values(name)[at] for name in (schema.LENGTH, schema.DATE, schema.STATIC, schema.LISTING)
-        )
+        length, date, static = (matches.field_values(name)[at] for name in (schema.LENGTH, schema.DATE, schema.STATIC))
         matching = self._query_builder(request, context.rules, snapshot, overall)
         leaves = matching.score_components(_parsed_query(request), request.natural, request.extras)
         best, raised = [place], False
@@ -249,10 +247,11 @@ class LocalShard:
         if raised:
             parts = [ScorePart(part.kind, part.what, part.value * WHOLE_GAIN) for part in parts]
         _, rank = self._standings([key], request.collection).get(key, DEFAULT_STANDING)
-        indexed = log2(2.0 + static)
-        factors = [ScorePart("links", "", min(link_factor(rank), indexed * LINK_FACTOR_RATIO))]
-        if is_listing:
-            factors.append(ScorePart("listing", "", LISTING_FACTOR))
+        factor, of_links = indexed_factor(static) * float(factor_gains([rank], [static])[0]), link_factor(rank)
+        if static < 0:
+            factors = [ScorePart("links", "", of_links), ScorePart("listing", "", factor / of_links)]
+        else:
+            factors = [ScorePart("links", "", factor)]
         if request.recent:
             factors.append(ScorePart("recent", "", self._recency(date)))
         lowered = self._lowered(context, [key])
@@ -378,7 +377,7 @@ class LocalShard:
                     change = global_score(score, leaf.most, stretched[place]) - score
                     gained[place] += change * (WHOLE_GAIN if place in raised else 1.0)
         several = zip(first.scores, first.field_values(schema.STATIC), places, strict=True)
-        measured = [score + log2(2 + static) * gained[place] for score, static, place in several]
+        measured = [score + indexed_factor(static) * gained[place] for score, static, place in several]
         return matches.with_scores(measured)
 
     def _with_late_gains(
@@ -400,7 +399,7 @@ class LocalShard:
             return matches
         gains |= {place: gain * WHOLE_GAIN for place, gain in gains.items() if place in raised}
         several = zip(first.scores, first.field_values(schema.STATIC), places, strict=True)
-        scores = [score + log2(2 + static) * gains.get(place, 0.0) for score, static, place in several]
+        scores = [score + indexed_factor(static) * gains.get(place, 0.0) for score, static, place in several]
         return matches.with_scores(scores)
 
     def _ranked(
@@ -474,9 +473,7 @@ class LocalShard:
         if request.sort is Sort.LINKS:
             scores = np.minimum([float(in_links) for in_links, _ in standings], IN_LINKS_RATIO * scores)
         elif request.sort is Sort.RELEVANCE:
-            indexed = np.log2(np.add(matches.field_values(schema.STATIC), 2.0))
-            scores *= np.minimum(link_factors([rank for _, rank in standings]) / indexed, LINK_FACTOR_RATIO)
-            scores *= [LISTING_FACTOR if one else 1.0 for one in matches.field_values(schema.LISTING)]
+            scores *= factor_gains([rank for _, rank in standings], matches.field_values(schema.STATIC))
             if request.recent:
                 scores *= [self._recency(date) for date in matches.field_values(schema.DATE)]
             lowered = self._lowered(context, ids)

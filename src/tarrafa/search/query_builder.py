@@ -342,6 +342,12 @@ class QueryBuilder:
         return _any(clauses) if clauses else None
 
     def _in_template(self, alternatives: list[Terms]) -> list[TantivyQuery]:
+        """The same in templates. What is in those of most pages finds the pages that hold it themselves, if any do."""
+        counts = self._occurring(schema.TEMPLATE, alternatives).values()
+        if not counts:
+            return []
+        if max(map(min, counts)) > COMMON_SHARE * self._everywhere and self._occurring(schema.ALL, alternatives):
+            return []
         return self._weighed(schema.TEMPLATE, alternatives, TEMPLATE_SHARE)
 
     def _spelled(self, text: str) -> list[Terms]:

@@ -56,11 +56,11 @@ def make_snippet(
     """
     content, other = page.text[: page.content_chars], page.text[page.content_chars : page.own_chars]
     for terms in filter(None, (wanted, otherwise)):
-        first, second = _places(content, terms, language), _places(other, terms, language)
-        if first or second:
-            return _fragments([(content, first), (other, second)] if first else [(other, second)])
+        several = [(part, _places(part, terms, language)) for part in (content, other) if part]
+        if parts := [one for one in several if one[1]]:
+            return _fragments(parts)
         template = page.text[page.own_chars :]
-        if found := _places(template, terms, language):
+        if template and (found := _places(template, terms, language)):
             line = _excerpt(template, _best_window(found, _SHORT), _SHORT)
             return _joined(_beginning(page, _SHORT), line) if page.own_chars else line
     return _beginning(page, _WHOLE)
@@ -91,13 +91,17 @@ _FoundPart = tuple[str, list[TermPlace]]  # of the page, with the places of the 
 
 def _fragments(parts: list[_FoundPart]) -> str:
     """One fragment of the first part; or two, of any parts, if they hold more of the wanted terms."""
-    (text, found), everything = parts[0], {term for _, places in parts for _, term in places}
+    text, found = parts[0]
     whole = _best_window(found, _WHOLE)
-    if whole.terms == everything:
+    missing = {term for _, places in parts for _, term in places} - whole.terms
+    if not missing:
         return _excerpt(text, whole, _WHOLE)
-    first, (second_text, second) = _best_window(found, _SHORT), (text, _NOTHING)
+    first = _best_window([place for place in found if whole.start <= place[0] < whole.end], _SHORT)
+    missing |= whole.terms - first.terms
+    second_text, second = text, _NOTHING
     for other, places in parts:
-        window = _best_window([one for one in places if one[1] not in first.terms], _SHORT)
+        lacking = [place for place in places if place[1] in missing]
+        window = _best_window(lacking if len(missing) > 1 else lacking[:1], _SHORT)
         if len(window.terms) > len(second.terms):
             second_text, second = other, window
     if len(first.terms | second.terms) <= len(whole.terms):
@@ -183,22 +187,32 @@ _FOLDED = _folded()
 
 def _best_window(found: list[TermPlace], width: _Width) -> _Window:
     """The part with the most different wanted terms, then with the most of them."""
-    best, best_value, right = _NOTHING, (0, 0), 0
+    if not found:
+        return _NOTHING
+    after, count = width.chars - width.before, len(found)
+    last, term = found[-1]
+    if count == 1 or last + len(term) <= found[0][0] + after:
+        return _Window(found[0][0], last + len(term), frozenset([one for _, one in found]))
+    best = best_value = (0, 0)
     inside: dict[str, int] = {}
-    after = width.chars - width.before
+    right = 0
     for left, (place, one) in enumerate(found):
-        while right < len(found) and found[right][0] + len(found[right][1]) <= place + after:
-            inside[found[right][1]] = inside.get(found[right][1], 0) + 1
+        while right < count and found[right][0] + len(found[right][1]) <= place + after:
+            term = found[right][1]
+            inside[term] = inside.get(term, 0) + 1
             right += 1
         value = (len(inside), right - left)
         if value > best_value:
-            last, term = found[right - 1]
-            best, best_value = _Window(place, last + len(term), frozenset(inside)), value
+            best, best_value = (left, right), value
+        if right == count:
+            break  # what follows holds less
         if right > left:
             inside[one] -= 1
             if not inside[one]:
                 del inside[one]
-    return best
+    left, right = best
+    last, term = found[right - 1]
+    return _Window(found[left][0], last + len(term), frozenset([one for _, one in found[left:right]]))
 
 
 def _excerpt(text: str, window: _Window, width: _Width) -> str:
