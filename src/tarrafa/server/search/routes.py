@@ -159,9 +159,7 @@ class SearchRoutes:
         result = self._cache.search(params.search_request(n, offset, self._today()))
         is_new = params.q and not offset and not params.is_narrowed and not params.like  # else a query is looked into
         if people and is_new and self._record is not None:
-            is_other = result.instead == INSTEAD_SPELLING or (
-                result.instead and params.all
-            )
+            is_other = result.instead == INSTEAD_SPELLING or (result.instead and params.all)
             self._record(params.q, 0 if is_other else result.total)
         return result
 
