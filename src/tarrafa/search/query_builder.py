@@ -125,6 +125,7 @@ class QueryBuilder:
         self._here, self._everywhere = local.written, overall.written
         self._linking, self._synonyms, self._subclasses = linking, synonyms, subclasses
         self._spellings = spellings
+        self._clauses_of_texts: dict[str, TantivyQuery | None] = {}
 
     def build(
         self,
@@ -186,8 +187,12 @@ class QueryBuilder:
         """Whether all of these words are in more documents of all shards than can be shown, if they are independent."""
         if not all(isinstance(node, QueryText) for node in needed):
             return False
-        counts = [document_frequency(word, self._overall) for node in needed for word in words(_text(node))]
-        return self._together(counts) >= WHOLE_DOCUMENTS_MANY
+        least = float(self._everywhere)
+        for word in (word for node in needed for word in words(_text(node))):
+            least *= document_frequency(word, self._overall) / max(self._everywhere, 1)
+            if least < WHOLE_DOCUMENTS_MANY:
+                return False
+        return True
 
     def _forms(self, content: QueryGroup) -> list[tuple[str, TantivyQuery]]:
         """The words as they are typed, in pages that write them so: not as another word of the same stem."""
@@ -341,10 +346,13 @@ class QueryBuilder:
         """Pages with this word or phrase anywhere, or with a synonym, or with `email` for `e-mail`; None if there are
         none.
         """
-        clauses = self._weighed(schema.ALL, self._all_readings(text))
-        if is_signed(text):
-            clauses += self._weighed(schema.ALL, readings("".join(words(text))))
-        return _any(clauses) if clauses else None
+        known = self._clauses_of_texts
+        if text not in known:
+            clauses = self._weighed(schema.ALL, self._all_readings(text))
+            if is_signed(text):
+                clauses += self._weighed(schema.ALL, readings("".join(words(text))))
+            known[text] = _any(clauses) if clauses else None
+        return known[text]
 
     def _all_readings(self, text: str) -> list[Terms]:
         """All readings of a word or phrase, and of its synonyms."""
