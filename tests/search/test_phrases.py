@@ -199,5 +199,5 @@ def test_costly_neighbours_count_for_the_first_matches_alone_however_many_are_as
     for url in [*list(found)[:10], *lowered]:
         parts = one_index.explain_score(SearchRequest(text, crowded=True), url)
         links = [part.value for part in parts if part.kind == "links"]
-        words = [part.value for part in parts if part.kind in ("text", "title", "pair")]
+        words = [part.value for part in parts if part.kind in ("text", "title", "pair", "form")]
         assert sum(words) * math.prod(links) == pytest.approx(found[url], abs=1e-3), url

@@ -247,7 +247,7 @@ def test_the_parts_of_a_score_say_why_and_make_the_score(tmp_path):
     ):
         for hit in searcher.search(question).hits:
             parts = searcher.explain_score(question, hit.url)
-            added = sum(part.value for part in parts if part.kind in ("text", "title", "pair", "added"))
+            added = sum(part.value for part in parts if part.kind in ("text", "title", "pair", "added", "form"))
             factor = prod(part.value for part in parts if part.kind in ("links", "recent", "curated"))
             assert added * factor == pytest.approx(hit.score, rel=1e-3)
     kinds = {(part.kind, part.what) for part in searcher.explain_score(SearchRequest("rede de pesca"), "http://a.org")}

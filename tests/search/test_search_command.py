@@ -51,7 +51,7 @@ def test_what_may_have_been_meant_is_said_and_shown(run):
 
 
 def test_where_no_page_has_all_words_some_of_them_are_looked_for_and_that_is_said(run):
-    assert "Results for some of the words:" in run("--all", "dbms", "optimizing")
+    assert "No page holds all of the words; these hold some:" in run("--all", "dbms", "optimizing")
     assert "Nothing found" in run('"dbms optimizing"')
 
 

@@ -66,9 +66,11 @@ def test_words_of_two_languages_that_share_a_stem_do_not_find_each_other(data):
     assert TermMarker("rede")(hit.snippet, hit.language) == [("a red boat", False)]
 
 
-def test_a_word_with_a_hyphen_is_found_as_written_and_its_halves_apart_are_not(data):
-    ask = fill(data, a_record(A, text="um guarda-chuva"), a_record(B, text="guarda na chuva")).search
-    assert urls(ask("guarda-chuva")) == [A]
+def test_a_word_with_a_hyphen_is_found_as_written_before_its_halves_apart(data):
+    ask = fill(data, a_record(A, text="um guarda-chuva"), a_record(B, text="guarda na chuva, chuva na guarda")).search
+    assert urls(ask("guarda-chuva")) == [A, B]
+    assert (ask("guarda-chuva").total, ask("guarda-chuva").others) == (1, 1)
+    assert urls(ask("+guarda-chuva")) == urls(ask('"guarda-chuva"')) == [A]
 
 
 def test_site_host_and_language(data):
@@ -242,7 +244,8 @@ def test_function_words_find_no_page_by_themselves_and_are_not_marked(tmp_path):
         (" de ", False),
         ("terror", True),
     ]
-    assert asker.search("o que é de quem").total == 4, "without another word, they are looked for"
+    alone = asker.search("o que é de quem")
+    assert (alone.total, alone.others) == (1, 3), "without another word, they are looked for"
     assert TermMarker("o que")("o que", "pt") == [("o", True), (" ", False), ("que", True)]
     assert asker.search("de inexistente").total == 3, "no page has the other word"
     assert asker.search("+de terror").total == 3, "what is required is looked for"

@@ -172,12 +172,13 @@ def print_hits(result: SearchResult, offset: int, is_scored: bool = True) -> Non
             print_note(f"without {shard.name}: {shard.trouble}")
     if result.total and not result.hits:
         console.print(f"There are only {counted(result.total, 'result')}.")
-    elif not result.hits or result.instead:
+    elif not result.hits or result.instead == "spelling":
         console.print(f"Nothing found for {escape(repr(result.query))} ({result.time_s * 1000:.1f} ms).")
     _print_query_changes(result)
     if not result.hits:
         return
-    console.print(f"{counted(result.total, 'page')}, {result.time_s * 1000:.1f} ms\n")
+    others = f" with all words, {result.others:,} with some" if result.others else ""
+    console.print(f"{counted(result.total, 'page')}{others}, {result.time_s * 1000:.1f} ms\n")
     for number, hit in enumerate(result.hits, offset + 1):
         console.print(f"[bold]{number}. {escape(hit.title or hit.url)}[/]")
         console.print(f"   [green]{escape(hit.url)}[/]")
@@ -198,8 +199,11 @@ def _print_query_changes(result: SearchResult) -> None:
     if result.suggestion:
         console.print(f"Did you mean: [bold]{escape(result.suggestion)}[/]")
     if result.instead:
-        found = {"spelling": "that spelling", "some": "some of the words"}[result.instead]
-        console.print(f"Results for {found}:")
+        console.print(
+            {"spelling": "Results for that spelling:", "some": "No page holds all of the words; these hold some:"}[
+                result.instead
+            ]
+        )
     elif result.expanded:
         console.print(f"Also looked for: {escape(', '.join(result.expanded))}")
     if result.ignored:

@@ -46,7 +46,7 @@ from tarrafa.index.reader import IndexMatches, IndexReader, IndexSnapshot
 from tarrafa.model import UrlId
 from tarrafa.parse.url import host_name, url_id
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.search.autocomplete import completions
+from tarrafa.search.autocomplete import SAMPLED_PAGES, completions, following_words, merge_completions
 from tarrafa.search.curation import Curation, CurationRules
 from tarrafa.search.exclusion_filter import ExclusionFilter, QueryClause, exclude
 from tarrafa.search.query_builder import (
@@ -282,10 +282,14 @@ class LocalShard:
         snapshot = context.snapshot
         vocabulary = self._vocabularies.newest(snapshot, self._patience_s)
         found = exclude(TantivyQuery.all_query(), context.excluded) if context.excluded else None
-        if before.strip():
-            query = self._build_query(SearchRequest(before, all_words=True), context.rules, snapshot, snapshot)
-            found = exclude(query.matches, context.excluded)
-        return completions(snapshot, vocabulary, beginning, found, limit)
+        if not before.strip():
+            return completions(snapshot, vocabulary, beginning, found, limit)
+        query = self._build_query(SearchRequest(before, all_words=True), context.rules, snapshot, snapshot)
+        found = exclude(query.matches, context.excluded)
+        sample = snapshot.top_matches(found, SAMPLED_PAGES, schema.STATIC).addresses()
+        following = following_words([snapshot.stored_document(place) for place in sample], before, beginning)
+        several = [following, completions(snapshot, vocabulary, beginning, found, limit)] if beginning else [following]
+        return merge_completions(beginning, several, limit)
 
     def similar_words(self, word: str, limit: int) -> list[tuple[str, int, int]]:
         vocabulary = self._vocabularies.newest(self._index.snapshot(), self._patience_s)

@@ -39,12 +39,13 @@ TITLE_SHARE = 0.3
 PAIR_SHARE = 0.3
 TEMPLATE_SHARE = 0.1  # of a word that stands only in menus, lists of links or the name of the site
 FORM_SHARE = 0.5  # of a word's rarity: the gain of a page that writes it as it is typed
+ONLY_FORM_SHARE = 0.9  # of the documents with a word: a form in more of them is the only one
 FORMS_MAX = 12  # words whose typed form counts
 # Documents of all shards with both of two adjacent words, as many as there would be by chance. With more, positions
 # cost more than a second query for the best matches (0.15 ms).
 EARLY_PAIR_DOCUMENTS_MAX = 500
 # Documents that hold all words, as many as there would be by chance. With more, pages with some are not searched.
-WHOLE_DOCUMENTS_MANY = 2 * RESULT_DEPTH_MAX
+WHOLE_DOCUMENTS_MANY = RESULT_DEPTH_MAX
 # about the score of a word that stands in every third document: the rarity of a prefix is not counted
 PREFIX_SCORE = 1.0
 RELATED_WORDS_SHARE = 0.2  # share of the words of a page that a related page must hold
@@ -125,6 +126,7 @@ class QueryBuilder:
         self._here, self._everywhere = local.written, overall.written
         self._linking, self._synonyms, self._subclasses = linking, synonyms, subclasses
         self._spellings = spellings
+        self._clauses_of_texts: dict[str, TantivyQuery | None] = {}
 
     def build(
         self,
@@ -186,8 +188,12 @@ class QueryBuilder:
         """Whether all of these words are in more documents of all shards than can be shown, if they are independent."""
         if not all(isinstance(node, QueryText) for node in needed):
             return False
-        counts = [document_frequency(word, self._overall) for node in needed for word in words(_text(node))]
-        return self._together(counts) >= WHOLE_DOCUMENTS_MANY
+        least = float(self._everywhere)
+        for word in (word for node in needed for word in words(_text(node))):
+            least *= document_frequency(word, self._overall) / max(self._everywhere, 1)
+            if least < WHOLE_DOCUMENTS_MANY:
+                return False
+        return True
 
     def _forms(self, content: QueryGroup) -> list[tuple[str, TantivyQuery]]:
         """The words as they are typed, in pages that write them so: not as another word of the same stem."""
@@ -198,10 +204,15 @@ class QueryBuilder:
                 continue
             entries = [entry for entry in self._entries(several[0]) if self._local.frequency(schema.WORDS, entry)]
             occurring = self._occurring(schema.ALL, readings(text))
-            if entries and occurring:
+            if entries and occurring and not self._is_only_form(entries, occurring):
                 some = [TantivyQuery.term_query(schema.SCHEMA, schema.WORDS, entry, "basic") for entry in entries]
                 found[text] = TantivyQuery.const_score_query(_any(some), FORM_SHARE * self._common(occurring))
         return list(found.items())
+
+    def _is_only_form(self, entries: list[str], occurring: dict[Terms, list[int]]) -> bool:
+        """Whether nearly all pages with a word write it so: then its form tells nothing, and costs a third more."""
+        written = sum(self._overall.frequency(schema.WORDS, entry) for entry in entries)
+        return written >= ONLY_FORM_SHARE * sum(counts[0] for counts in occurring.values())
 
     def _entries(self, word: str) -> list[str]:
         """The vocabulary entries of a word. Typed without accents it stands for all its spellings, else for itself."""
@@ -338,8 +349,11 @@ class QueryBuilder:
         """Pages with this word or phrase anywhere, or with a synonym, or with `email` for `e-mail`; None if there are
         none.
         """
-        clauses = [*self._weighed(schema.ALL, self._spelled(text)), *self._in_template(self._all_readings(text))]
-        return _any(clauses) if clauses else None
+        known = self._clauses_of_texts
+        if text not in known:
+            clauses = [*self._weighed(schema.ALL, self._spelled(text)), *self._in_template(self._all_readings(text))]
+            known[text] = _any(clauses) if clauses else None
+        return known[text]
 
     def _in_template(self, alternatives: list[Terms]) -> list[TantivyQuery]:
         """The same in templates. What is in those of most pages finds the pages that hold it themselves, if any do."""

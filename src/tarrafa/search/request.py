@@ -214,8 +214,9 @@ class Shard(Protocol):
         """The parts of the score that a URL has for this request: addends, then factors. Empty: it does not match."""
 
     def complete(self, beginning: Word, before: PrecedingText, limit: WordLimit) -> Completions:
-        """The words with this prefix, as written, with the number of documents that hold them: among those that match
-        all of `before`, unless it is empty. The most frequent first.
+        """The words with this prefix, as written, the likeliest first: with the number of documents that hold them
+        (among those that match all of `before`, unless it is empty), and above all numbers for words that directly
+        follow the last word before. Without a prefix, only these.
         """
 
     def similar_words(self, word: Word, limit: WordLimit) -> Spellings:

@@ -276,7 +276,14 @@ class Searcher:
             for one in texts
             if one != text and (not checked or self._count(SearchRequest(one, all_words=True), gathered))
         ]
+        if found and not beginning.before.strip() and beginning.is_plain:
+            found[1:1] = self._continued(gathered, found[0])
         return found[:limit]
+
+    def _continued(self, gathered: ScatterGather, text: str) -> list[str]:
+        """A text with the word that follows it in many pages, if there is one."""
+        answers = gathered.ask_each(lambda shard: shard.complete("", f"{text} ", 1))
+        return [f"{text} {word}" for word, _ in autocomplete.merge_completions("", answers.values(), 1)]
 
     # -- scatter-gather --------------------------------------------------------------------------------------------
 

@@ -54,7 +54,7 @@ from tarrafa.server.error_status import API_PATH, Forbidden
 from tarrafa.server.page_responses import PageResponses, json_response
 from tarrafa.server.page_site_routes import PageSiteRoutes
 from tarrafa.server.rate_limit import RateLimit, RateLimitMiddleware
-from tarrafa.server.search.query_log import QueryLog, query_report
+from tarrafa.server.search.query_log import AskedQueries, QueryLog, query_report
 from tarrafa.server.search.routes import SearchRoutes
 from tarrafa.server.security_headers import SecurityHeadersMiddleware
 from tarrafa.server.sparql_endpoint import SparqlEndpoint
@@ -153,7 +153,10 @@ def create_app(
     authenticator = site.authenticator
     pages = PageResponses(data, authenticator.may_be_signed_in if status is not None else None, public, site.suggests)
     record = queries.record if queries is not None else None
-    search = SearchRoutes(searcher, pages, lambda: (searcher.present_shards, index_version(data)), record, time.time)
+    asked = AskedQueries(data) if queries is not None else None
+    search = SearchRoutes(
+        searcher, pages, lambda: (searcher.present_shards, index_version(data)), record, time.time, asked
+    )
     mounted = {CRAWLERS_PATH: crawlers, SHARD_PATH: shard, NODES_PATH: settings.nodes}
     routes = [
         *search.routes(),

@@ -13,9 +13,12 @@ import re
 import threading
 import time
 import unicodedata
+from bisect import bisect_left
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from heapq import nsmallest
 from pathlib import Path
 
 import apsw
@@ -23,6 +26,7 @@ import msgspec
 
 from tarrafa.errors import DataError
 from tarrafa.i18n import message
+from tarrafa.index.text_analysis import fold
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.sqlite import SqliteFile
 
@@ -36,6 +40,10 @@ BUSY_MS = 2_000
 TEXT_CHARS_MAX = 100
 REPORTED_DAYS, REPORTED_QUERIES = 30, 20
 REPORTED_QUERIES_MAX = 1_000
+SUGGESTED_TIMES_MIN, SUGGESTED_DAYS_MIN = 3, 2
+SUGGESTED_QUERIES_MAX = 5_000
+RECALL_EVERY_S = 60.0
+LAST_CHARACTER = "\U0010ffff"  # sorts after every text with a beginning
 
 SCHEMA = """
 CREATE TABLE asked (
@@ -160,6 +168,56 @@ def query_report(
             for chosen in ("1", "hits = 0")
         )
     return QueryReport(days, asked, empty, unkept, top, zero)
+
+
+class AskedQueries:
+    """Queries that many searches had in common, to complete what is typed: those that found pages, at least
+    SUGGESTED_TIMES_MIN times and on SUGGESTED_DAYS_MIN days, so that none is the search of one person on one day. They
+    are read again every RECALL_EVERY_S, at most SUGGESTED_QUERIES_MAX of them.
+    """
+
+    def __init__(self, data: DataDirectory, now: Callable[[], float] = time.time) -> None:
+        self._data, self._now, self._lock = data, now, threading.Lock()
+        self._not_before = float("-inf")
+        self._sorted: list[tuple[str, int, str]] = []  # folded text, times, text
+
+    def beginning_with(self, text: str, limit: int) -> list[str]:
+        """The queries with this beginning, the most frequent first; the text itself is none of them."""
+        typed = _folded_query(text)
+        if not typed:
+            return []
+        found = self._newest()
+        first, last = bisect_left(found, (typed,)), bisect_left(found, (typed + LAST_CHARACTER,))
+        others = (one for one in found[first:last] if one[0] != typed)
+        return [query for _, _, query in nsmallest(limit, others, key=lambda one: (-one[1], one[0]))]
+
+    def _newest(self) -> list[tuple[str, int, str]]:
+        with self._lock:
+            if self._now() >= self._not_before:
+                self._not_before = self._now() + RECALL_EVERY_S
+                with suppress(DataError, apsw.Error):
+                    self._sorted = sorted(self._read())
+            return self._sorted
+
+    def _read(self) -> list[tuple[str, int, str]]:
+        if not self._data.queries.exists():
+            return []
+        first = day_of(self._now() - (REPORTED_DAYS - 1) * DAY_S)
+        with _file(self._data.queries).reading() as connection:
+            rows = connection.execute(_SHARED, (first, SUGGESTED_TIMES_MIN, SUGGESTED_DAYS_MIN, SUGGESTED_QUERIES_MAX))
+            return [(_folded_query(str(query)), int(times), str(query)) for query, times in rows]
+
+
+_SHARED = """
+SELECT query, sum(times) FROM asked WHERE day >= ? AND hits > 0
+GROUP BY query HAVING sum(times) >= ? AND count(*) >= ? ORDER BY 2 DESC, query LIMIT ?
+"""
+
+
+def _folded_query(text: str) -> str:
+    """A text without accents and case; a space at its end stays: it ends the last word."""
+    words = " ".join(filter(None, map(fold, text.split())))
+    return words + " " * text.endswith(" ") if words else ""
 
 
 # `hits` is that of the row with the last day: SQLite promises it for max().

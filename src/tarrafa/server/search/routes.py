@@ -23,16 +23,18 @@ from tarrafa.model import SearchResult
 from tarrafa.parse.url import canonical
 from tarrafa.search.request import HITS_MAX, RESULT_DEPTH_MAX
 from tarrafa.search.result_cache import CACHE_AGE_MAX_S, IndexVersionSource, SearchResultCache
-from tarrafa.search.searcher import Searcher
+from tarrafa.search.searcher import INSTEAD_SPELLING, Searcher
 from tarrafa.server.error_status import UnknownResource
 from tarrafa.server.jinja_environment import PER_PAGE, ScoreExplanation, hit_views, results_pager
 from tarrafa.server.page_responses import NO_URL, PageResponses, json_response
 from tarrafa.server.search import feeds
 from tarrafa.server.search.params import SearchParams, filter_menus, integer_param, page_number_param, search_switches
+from tarrafa.server.search.query_log import AskedQueries
 
 FEED_HITS = 20
 CSV_HITS = HITS_MAX
 SUGGESTIONS = 8
+ASKED_SUGGESTIONS = 3  # of these, what others asked
 SUGGEST_CHARS_MAX = 100
 
 RecordQuery = Callable[[str, int], None]  # a text and how many pages it found
@@ -49,10 +51,11 @@ class SearchRoutes:
         version: IndexVersionSource,
         record: RecordQuery | None,
         now: Callable[[], float],
+        asked: AskedQueries | None = None,
     ) -> None:
         self._searcher, self._responses, self._version = searcher, responses, version
         self._cache = SearchResultCache(searcher.search, version)
-        self._record, self._now = record, now
+        self._record, self._now, self._asked = record, now, asked
         self._languages: tuple[object, float, list[str]] = (None, 0.0, [])
 
     def routes(self) -> list[Route]:
@@ -82,7 +85,7 @@ class SearchRoutes:
             "search_results.html",
             result=result,
             hits=hit_views(result, params, offset, self._responses.reader_languages(request)),
-            numbers=results_pager(page, result.total),
+            numbers=results_pager(page, result.total + result.others),
             menus=filter_menus(params, _, self._indexed_languages()),
             switches=search_switches(params, _),
             depth_max=RESULT_DEPTH_MAX,
@@ -127,8 +130,14 @@ class SearchRoutes:
     def suggest(self, request: Request) -> Response:
         """Completions of a text, as browsers want them (OpenSearch Suggestions 1.1)."""
         text = request.query_params.get("q", "")[:SUGGEST_CHARS_MAX]
-        completions = self._searcher.suggest(text, SUGGESTIONS) if text.strip() else []
+        completions = self._suggestions(text) if text.strip() else []
         return json_response([text, completions], media_type=feeds.SUGGESTIONS_TYPE)
+
+    def _suggestions(self, text: str) -> list[str]:
+        """What others asked that begins so, then completions from the pages."""
+        asked = self._asked.beginning_with(text, ASKED_SUGGESTIONS) if self._asked is not None else []
+        several = [*asked, *self._searcher.suggest(text, SUGGESTIONS)]
+        return list({one.casefold(): one for one in reversed(several)}.values())[::-1][:SUGGESTIONS]
 
     def _feed(self, request: Request) -> feeds.SearchFeed:
         """Feed readers repeat their request: it is not logged as a query."""
@@ -150,7 +159,8 @@ class SearchRoutes:
         result = self._cache.search(params.search_request(n, offset, self._today()))
         is_new = params.q and not offset and not params.is_narrowed and not params.like  # else a query is looked into
         if people and is_new and self._record is not None:
-            self._record(params.q, 0 if result.instead else result.total)  # hits shown instead are not its own
+            is_other = result.instead == INSTEAD_SPELLING or (result.instead and params.all)
+            self._record(params.q, 0 if is_other else result.total)
         return result
 
     def _today(self) -> date:
