@@ -34,6 +34,7 @@ DIALOGS_MAX = 20
 MOVES_MAX = 5
 WIDTH, HEIGHT = 1280, 4000  # tall: what appears as it is scrolled to is there
 URL_CHARS_MAX = 2_000
+NO_TEXT = frozenset({"Image", "Media", "Font", "TextTrack"})  # refused without a word
 EMPTY_STYLE = ("Stylesheet", 200, (("Content-Type", "text/css"),))
 # Before any script of the page, in each of its frames.
 PRELUDE = """(() => {
@@ -46,6 +47,7 @@ PRELUDE = """(() => {
     try { delete window[name]; } catch (error) {}
 })();"""
 SNAPSHOT = """(() => {
+  for (const one of document.querySelectorAll("noscript")) one.remove();
   const type = document.doctype ? "<!DOCTYPE html>" : "", root = document.documentElement;
   const html = root ? root.outerHTML : "";
   return [(type + html).slice(0, %d), html.length, document.baseURI.slice(0, 2000)];
@@ -298,6 +300,9 @@ class PageRender:
             return
         if url.startswith(("data:", "blob:")):
             self._pipe.send("Fetch.continueRequest", session, requestId=paused)
+            return
+        if kind in NO_TEXT or url.endswith("/favicon.ico"):
+            self._refuse(session, paused)
             return
         if kind == EMPTY_STYLE[0]:  # no text depends on it, and some scripts wait for it
             self._fulfil(session, paused, BrowserAnswer(*EMPTY_STYLE[1:]))
