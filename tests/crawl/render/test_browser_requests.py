@@ -48,6 +48,13 @@ async def test_request_is_refused_without_contact_and_noted(url, status, changes
     assert [(one.url, one.status) for one in requests.asked] == [(url, status)]
 
 
+async def test_page_does_not_send_us_around_many_hosts(monkeypatch):
+    requests = requests_of()
+    monkeypatch.setattr(browser_requests, "OTHER_HOSTS_MAX", 0)
+    assert await requests.answer(AskedRequest("http://b.br/x", "GET", "Script", {})) is None
+    assert [str(one.why) for one in requests.asked] == ["more than 0 other hosts"]
+
+
 def test_browser_gets_no_cookie_and_no_encoding():
     fields = (
         ("content-type", "text/css"),

@@ -201,10 +201,10 @@ class PageRender:
                 raise BrowserGone("it answers nonsense") from None
         finally:
             for task in (doing, failing):
-                if not task.done():
-                    task.cancel()
-                    with contextlib.suppress(asyncio.CancelledError, BrowserGone):
-                        await task
+                task.cancel()
+            await asyncio.wait({doing, failing})
+            if not doing.cancelled():
+                doing.exception()  # (an exception that nobody has looked at would be printed)
 
     def _fail(self, why: Message | str) -> None:
         """A limit is exceeded: the browser is not used any more."""
