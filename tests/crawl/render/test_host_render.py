@@ -1,5 +1,8 @@
 """Which pages a browser renders, and what becomes of the document."""
 
+import subprocess
+import sys
+
 import pytest
 
 from tarrafa.config.sections import Collection, RenderConfig
@@ -144,3 +147,9 @@ def test_gain_is_text_or_links():
 )
 def test_document_whose_address_scripts_have_changed_says_what_its_links_are_relative_to(html, base, expected):
     assert _with_base(RenderedDocument(html, base), URL) == expected
+
+
+def test_worker_loads_nothing_of_it_before_a_page_needs_it():
+    script = "import sys, tarrafa.crawl.worker.worker; print([name for name in sys.modules if 'crawl.render' in name])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.strip() == "[]", done.stderr
