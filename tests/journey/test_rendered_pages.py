@@ -308,7 +308,8 @@ def test_killed_worker_takes_its_browser_along_and_a_killed_browser_costs_one_re
             assert process.returncode == 0, said
             assert time.monotonic() - killed_at < 40  # not its time_max
         finally:
-            kill_group(process)
+            with contextlib.suppress(ProcessLookupError):
+                kill_group(process)
     (record,) = records_of(tmp_path / "data")
     assert record.outcome.kept
     assert record.rendered is not None
