@@ -34,6 +34,7 @@ DIALOGS_MAX = 20
 MOVES_MAX = 5
 WIDTH, HEIGHT = 1280, 4000  # tall: what appears as it is scrolled to is there
 URL_CHARS_MAX = 2_000
+DOCUMENT_CHARS_MAX = 8 << 20  # JSON may make six of one, and DevTools must read it
 NO_TEXT = frozenset({"Image", "Media", "Font", "TextTrack"})  # refused without a word
 EMPTY_STYLE = ("Stylesheet", 200, (("Content-Type", "text/css"),))
 # Before any script of the page, in each of its frames.
@@ -103,7 +104,7 @@ class PageRender:
     ) -> None:
         assert browser.pipe is not None
         self._browser, self._pipe, self._url, self._document = browser, browser.pipe, url, document
-        self._answer, self._user_agent, self._chars_max = answer, user_agent, chars_max
+        self._answer, self._user_agent, self._chars_max = answer, user_agent, min(chars_max, DOCUMENT_CHARS_MAX)
         self._result = RenderedDocument()
         self._session = self._frame = self._target = self._context = ""
         self._loaded, self._quiet, self._failed = asyncio.Event(), asyncio.Event(), asyncio.Event()
