@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -20,12 +20,13 @@ class ScriptedRequest:
 
 @dataclass
 class ScriptedResponse:
-    """What to say. `reset` hangs up without a word."""
+    """What to say. `reset` hangs up without a word; `endless` says the body again and again."""
 
     body: bytes = b""
     code: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     reset: bool = False
+    endless: bool = False
 
 
 @dataclass
@@ -91,10 +92,22 @@ def scripted_web(answer: Callable[[str, int], ScriptedResponse | None]) -> Itera
                 self.close_connection = True
                 return
             self.send_response(said.code)
+            if said.endless:
+                self._speak_without_end(said)
+                return
             for name, value in ({"Content-Length": str(len(said.body))} | said.headers).items():
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(said.body)
+
+        def _speak_without_end(self, said: ScriptedResponse) -> None:
+            self.close_connection = True
+            for name, value in said.headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            with suppress(OSError):  # until the other side hangs up
+                while True:
+                    self.wfile.write(said.body)
 
         def log_message(self, *_: object) -> None:
             pass

@@ -120,7 +120,7 @@ def usage_text(said: UsageStatement) -> str:
 def _print_render(rendered: RenderExplanation) -> None:
     print_field("scripts", f"{rendered.result}; why: {rendered.why}")
     for one in rendered.requests:
-        size = f", {one.bytes:,} bytes" if one.bytes else ""
+        size = f", {counted(one.bytes, 'byte')}" if one.bytes else ""
         print_field("asked for", f"{one.url} ({one.kind}): {one.status} {one.meaning}{size}")
     if rendered.requests_total > len(rendered.requests):
         print_field("", f"and {counted(rendered.requests_total - len(rendered.requests), 'more request')}")

@@ -31,7 +31,7 @@ from tarrafa.runtime.child_process import child_command
 
 Isolation = Literal["namespace", "proxy"]
 
-START_S_MAX = 30.0
+START_S_MAX, EXIT_S_MAX = 30.0, 1.0
 OLD_SPACE_MB = 512  # of V8's heap, in one process
 SPARE_UIDS = range(61_184, 65_520)  # systemd's range for users that exist while a service runs
 SWITCHES = (
@@ -131,7 +131,7 @@ class Browser:
             try:
                 return await self._start(program, "namespace" if way == "namespace" else "proxy")
             except BrowserGone:
-                has_namespaces = self._process is None or self._process.wait() != EXIT_NO_NAMESPACE
+                has_namespaces = self._exit_status() != EXIT_NO_NAMESPACE
                 reason = message("its sandbox does not come up") if has_namespaces else message("no namespaces")
                 self.kill()
                 if has_namespaces:
@@ -183,6 +183,12 @@ class Browser:
         except TimeoutError:
             raise BrowserGone("it does not answer") from None
         return self.pipe
+
+    def _exit_status(self) -> int | None:
+        """Of a launcher whose pipe was closed a moment ago; None if it still runs: the browser does not answer."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self._process.wait(EXIT_S_MAX) if self._process is not None else None
+        return None
 
     def kill(self) -> None:
         """End all its processes."""

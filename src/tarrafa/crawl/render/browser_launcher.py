@@ -94,11 +94,12 @@ def _hide_files(libc: ctypes.CDLL, uid: int, hidden: list[str]) -> str:
     libc.mount(b"none", b"/", None, MS_PRIVATE_ALL, None)
     owner = uid or os.getuid()
     options = f"size={HOME_BYTES_MAX},mode=0700,uid={owner},gid={uid or os.getgid()}".encode()
-    mounts = [(b"tmpfs", home.encode(), options)]
-    mounts += [(b"tmpfs", path.encode(), b"size=4096,mode=0755") for path in hidden if os.path.isdir(path)]  # noqa: PTH112
-    for kind, place, how in [*mounts, (b"proc", b"/proc", None)]:
-        if libc.mount(kind, place, kind, MS_SAFE, how) != 0 and place != b"/proc":
-            sys.exit(EXIT_NO_NAMESPACE)  # (some containers cover parts of /proc, and let nobody mount another one)
+    mounts = [(b"tmpfs", path.encode(), b"size=4096,mode=0755") for path in hidden if os.path.isdir(path)]  # noqa: PTH112
+    mounts.append((b"tmpfs", home.encode(), options))  # last: what is hidden may be below
+    for kind, place, how in mounts:
+        if libc.mount(kind, place, kind, MS_SAFE, how) != 0:
+            sys.exit(EXIT_NO_NAMESPACE)
+    libc.mount(b"proc", b"/proc", b"proc", MS_SAFE, None)  # (some containers let nobody mount another one)
     return home
 
 

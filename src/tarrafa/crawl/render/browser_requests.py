@@ -31,6 +31,7 @@ from tarrafa.parse.url import canonical, host_key
 ANSWER_BYTES_MAX = 8 << 20  # of one answer, unpacked
 PAGE_BYTES_MAX = 32 << 20  # of all answers of one page, unpacked
 LISTED_MAX = 60  # requests that the record of a page lists
+OTHER_HOSTS_MAX = 10  # of one page: it must not send us around
 KEPT_BYTES_MAX, KEPT_S = 64 << 20, 300.0
 KINDS = frozenset({"Script", "XHR", "Fetch", "Other"})
 SENT_HEADERS = ("accept", "origin", "x-requested-with")  # of the page's own: as its scripts set them
@@ -91,6 +92,7 @@ class BrowserRequests:
     asked_total: int = 0
     trouble: FetchResponse | None = None  # the host is busy or unreachable: it gets no further request of this page
     is_interrupted: bool = False  # the session stops, or a request was not sent: the page is not what it could be
+    _other_hosts: set[str] = field(default_factory=set)
     _bytes: int = 0
     _one: asyncio.Lock = field(default_factory=asyncio.Lock)
     _rules: dict[str, RobotsRules | None] = field(default_factory=dict)  # of other hosts
@@ -137,9 +139,17 @@ class BrowserRequests:
             return Status.TAKEN_DOWN, ""
         if excluded is not None and excluded.match(url):
             return Status.OUT_OF_SCOPE, "[scope] exclude"
-        if self._is_own(url) and not means.robots_fetch.allows(url):
+        if not self._is_own(url):
+            self._other_hosts.add(host_key(url))
+            is_far = len(self._other_hosts) > OTHER_HOSTS_MAX
+            return (
+                (Status.OUT_OF_SCOPE, message("more than {most} other hosts", most=OTHER_HOSTS_MAX))
+                if is_far
+                else (0, "")
+            )
+        if not means.robots_fetch.allows(url):
             return Status.ROBOTS, ""
-        if self._is_own(url) and self.trouble is not None:
+        if self.trouble is not None:
             return self.trouble.status, message("its host is left alone")
         return 0, ""
 

@@ -34,6 +34,8 @@ DIALOGS_MAX = 20
 MOVES_MAX = 5
 WIDTH, HEIGHT = 1280, 4000  # tall: what appears as it is scrolled to is there
 URL_CHARS_MAX = 2_000
+DOCUMENT_CHARS_MAX = 8 << 20  # JSON may make six of one, and DevTools must read it
+NO_TEXT = frozenset({"Image", "Media", "Font", "TextTrack"})  # refused without a word
 EMPTY_STYLE = ("Stylesheet", 200, (("Content-Type", "text/css"),))
 # Before any script of the page, in each of its frames.
 PRELUDE = """(() => {
@@ -46,6 +48,7 @@ PRELUDE = """(() => {
     try { delete window[name]; } catch (error) {}
 })();"""
 SNAPSHOT = """(() => {
+  for (const one of document.querySelectorAll("noscript")) one.remove();
   const type = document.doctype ? "<!DOCTYPE html>" : "", root = document.documentElement;
   const html = root ? root.outerHTML : "";
   return [(type + html).slice(0, %d), html.length, document.baseURI.slice(0, 2000)];
@@ -101,7 +104,7 @@ class PageRender:
     ) -> None:
         assert browser.pipe is not None
         self._browser, self._pipe, self._url, self._document = browser, browser.pipe, url, document
-        self._answer, self._user_agent, self._chars_max = answer, user_agent, chars_max
+        self._answer, self._user_agent, self._chars_max = answer, user_agent, min(chars_max, DOCUMENT_CHARS_MAX)
         self._result = RenderedDocument()
         self._session = self._frame = self._target = self._context = ""
         self._loaded, self._quiet, self._failed = asyncio.Event(), asyncio.Event(), asyncio.Event()
@@ -199,10 +202,10 @@ class PageRender:
                 raise BrowserGone("it answers nonsense") from None
         finally:
             for task in (doing, failing):
-                if not task.done():
-                    task.cancel()
-                    with contextlib.suppress(asyncio.CancelledError, BrowserGone):
-                        await task
+                task.cancel()
+            await asyncio.wait({doing, failing})
+            if not doing.cancelled():
+                doing.exception()  # (an exception that nobody has looked at would be printed)
 
     def _fail(self, why: Message | str) -> None:
         """A limit is exceeded: the browser is not used any more."""
@@ -298,6 +301,9 @@ class PageRender:
             return
         if url.startswith(("data:", "blob:")):
             self._pipe.send("Fetch.continueRequest", session, requestId=paused)
+            return
+        if kind in NO_TEXT or url.endswith("/favicon.ico"):
+            self._refuse(session, paused)
             return
         if kind == EMPTY_STYLE[0]:  # no text depends on it, and some scripts wait for it
             self._fulfil(session, paused, BrowserAnswer(*EMPTY_STYLE[1:]))
