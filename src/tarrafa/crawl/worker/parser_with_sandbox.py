@@ -42,11 +42,11 @@ DOCUMENT_CPU_S_MAX = 5
 GZIP = b"\x1f\x8b"
 
 # Tags that are reopened in every block until they are closed. (Of `a` and `nobr` only one is open at a time.)
-# The first letters alone give an upper bound, which numpy counts four times faster.
+# The number of opening tags is an upper bound, and so are the first letters alone, which numpy counts four times faster.
 _formatting = re.compile(
     rb"<(?=[bcefistu])(?:b|big|code|em|font|i|s|small|strike|strong|tt|u)[\s/>]", re.IGNORECASE
 ).findall
-LESS_THAN = ord("<")
+LESS_THAN, SLASH = ord("<"), ord("/")
 _BEGINS_FORMATTING = bytes(letter in b"bcefistuBCEFISTU" for letter in range(256))
 
 
@@ -115,10 +115,14 @@ def is_harmless(job: ParseJob) -> bool:
     if b"\x00" in body or b"\x1b" in body:  # UTF-16, or an encoding with escapes: tags would not be seen
         return False
     content = np.frombuffer(body, np.uint8)
-    tags = int(np.count_nonzero(content == LESS_THAN))
+    is_tag = content == LESS_THAN
+    tags = int(np.count_nonzero(is_tag))
     if tags * tags <= IN_PROCESS_PRODUCT_MAX:
         return True
-    next_letters = content[1:][content[:-1] == LESS_THAN]
+    opening = tags - int(np.count_nonzero(is_tag[:-1] & (content[1:] == SLASH)))
+    if tags * opening <= IN_PROCESS_PRODUCT_MAX:
+        return True
+    next_letters = content[1:][is_tag[:-1]]
     formatting_max = int(np.count_nonzero(np.frombuffer(_BEGINS_FORMATTING, np.bool_)[next_letters]))
     return tags * formatting_max <= IN_PROCESS_PRODUCT_MAX or tags * len(_formatting(body)) <= IN_PROCESS_PRODUCT_MAX
 
