@@ -26,8 +26,8 @@ FOREIGN_SITEMAPS_MAX, SITEMAP_ENDINGS = 20, (".xml", ".gz", ".txt")
 
 
 # What a collection makes of a URL, whatever links to it: host, host key, whether its host is in scope, whether the URL
-# patterns exclude it (on any host), its id, and its refusal by shape or extension (0: none). Takedowns, which change, are
-# not part of it. A plain tuple: one with names takes twice as long to unpack, for each link of each page.
+# patterns exclude it (on any host), its id, and its refusal by shape or extension (0: none). Takedowns, which change,
+# are not part of it. A plain tuple: one with names takes twice as long to unpack, for each link of each page.
 UrlJudgement = tuple[HostId, str, bool, bool, UrlId, int]
 
 
