@@ -7,6 +7,7 @@ import struct
 import subprocess
 import tempfile
 import zlib
+from base64 import b32encode
 from io import BytesIO
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from tarrafa.archive.warc_record import (
     TEXT_TYPE,
     DamagedRecord,
     RecordHead,
+    base32,
     pack_record,
     read_record,
     record_ids,
@@ -338,3 +340,8 @@ def test_a_sound_member_that_is_no_whole_record_is_refused(content, is_sized):
     for wants in (everything, lambda head: False):
         with pytest.raises(DamagedRecord):
             read_record(BytesIO(data), len(data), wants)
+
+
+@given(st.binary(min_size=20, max_size=20))
+def test_rfc4648_base_32_of_a_digest(digest):
+    assert base32(digest) == b32encode(digest).decode()

@@ -53,6 +53,17 @@ async def test_a_connection_is_used_again():
     assert server.connections == 1
 
 
+async def test_each_of_many_hosts_on_one_address_has_its_connection_used_again():
+    hosts = [f"http://h{number}.test/" for number in range(40)]
+    async with a_server(*[OK] * 80, keep=True) as server:
+        client = HttpClient(1_000)
+        for url in hosts * 2:
+            response = await client.fetch(FetchRequest(url, [], f"127.0.0.1:{server.port}"))
+            assert response.status == 200
+        assert server.connections == len(hosts)
+        client.close()
+
+
 async def test_on_an_open_connection_a_request_leaves_before_anything_else_runs():
     with run_fake_server(serve_twice) as server:
         client, address = HttpClient(10), server.url.removeprefix("http://")

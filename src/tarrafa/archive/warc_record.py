@@ -12,9 +12,9 @@ cursors or visits.
 import hashlib
 import os
 import re
-from base64 import b32encode
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import lru_cache
 from struct import Struct
 from typing import IO, NamedTuple
 
@@ -35,6 +35,8 @@ STATEMENTS_TYPE = "application/n-quads"
 
 COMPRESSION_LEVEL = 2  # of igzip: as small as zlib's level 3, in a fifth of the time
 IDS_AT_ONCE = 256
+DATES_REMEMBERED_MAX = 8  # the records of a visit share one
+DIGEST_DIGITS = 32  # of SHA-1 in base 32, with five bits each
 RECORD_END = b"\r\n\r\n"
 # RFC 1952: magic number, deflate, FEXTRA; no time; no flags, system unknown; 12 bytes of extra field: `sl`, of 8 bytes
 MEMBER_START = b"\x1f\x8b\x08\x04" + bytes(4) + b"\x00\xff" + b"\x0c\x00" + b"sl" + b"\x08\x00"
@@ -62,12 +64,37 @@ def record_ids() -> Iterator[str]:
             yield f"<urn:uuid:{one[:8]}-{one[8:12]}-4{one[13:16]}-{variant}{one[17:20]}-{one[20:]}>"
 
 
+@lru_cache(DATES_REMEMBERED_MAX)
 def warc_date(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z")
 
 
 def sha1_digest(content: bytes) -> str:
-    return "sha1:" + b32encode(hashlib.sha1(content, usedforsecurity=False).digest()).decode()
+    return "sha1:" + base32(hashlib.sha1(content, usedforsecurity=False).digest())
+
+
+def _spreads() -> tuple[tuple[int, int, int], ...]:
+    """Each step moves the upper half of every group of digits away from the lower half, until each digit of five bits
+    has a byte of its own: masks of the upper and the lower halves, and the distance."""
+    steps, digits = [], DIGEST_DIGITS
+    while digits > 1:
+        half = digits // 2
+        low = sum((1 << 5 * half) - 1 << start for start in range(0, 8 * DIGEST_DIGITS, 8 * digits))
+        steps.append((low << 5 * half, low, 3 * half))
+        digits = half
+    return tuple(steps)
+
+
+_SPREADS = _spreads()
+_BASE_32 = bytes.maketrans(bytes(range(32)), b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567")
+
+
+def base32(digest: bytes) -> str:
+    """A digest of 20 bytes in base 32 (RFC 4648). Python's own loop takes six times as long, and a page has six."""
+    number = int.from_bytes(digest, "big")
+    for high, low, distance in _SPREADS:
+        number = (number & high) << distance | number & low
+    return number.to_bytes(DIGEST_DIGITS, "big").translate(_BASE_32).decode()
 
 
 def one_line(value: str) -> str:

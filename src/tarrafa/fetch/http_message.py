@@ -43,7 +43,7 @@ class ResponseHead(msgspec.Struct, frozen=True):
 
     def joined(self, name: str, glue: str = ", ") -> str:
         """All fields of that name, as one comma-separated list (RFC 9110 section 5.3)."""
-        return glue.join(value for key, value in self.fields if key == name)
+        return glue.join([value for key, value in self.fields if key == name])
 
     @property
     def content_type(self) -> str:
@@ -125,13 +125,12 @@ def decode_body(head: ResponseHead, raw: bytes, size_max: int, *, prefix: bool =
 
     A larger body raises an error, or, with `prefix`, is cut there.
     """
-    transfer, content = (
-        [coding.strip() for coding in head.joined(name).lower().split(",")]
-        for name in ("transfer-encoding", "content-encoding")
-    )
-    body = decode_chunked(raw) if "chunked" in transfer else raw
-    codings = [coding for coding in content + transfer if coding not in NO_CODING and coding != "chunked"]
-    body = decode(codings, body, size_max, prefix=prefix)
+    body, named = raw, [head.joined("content-encoding"), head.joined("transfer-encoding")]
+    if any(named):
+        content, transfer = ([coding.strip() for coding in text.lower().split(",")] for text in named)
+        body = decode_chunked(raw) if "chunked" in transfer else raw
+        codings = [coding for coding in content + transfer if coding not in NO_CODING and coding != "chunked"]
+        body = decode(codings, body, size_max, prefix=prefix)
     if len(body) > size_max and not prefix:
         raise DecodedBodyTooLarge
     return body[:size_max]
