@@ -3,7 +3,7 @@
 Sources in the order of trust: JSON-LD; microdata and RDFa; meta elements; time elements; the URL; a byline, which is a
 date beside the headline, or behind words such as "Publicado em". Less trusted sources are read only for a date that is
 still missing.
-Promises: each date is a valid day, not before `written_dates.DATE_MIN`; a page is not modified on a day before
+Promises: each date is a valid day, not before `dates.DATE_MIN`; a page is not modified on a day before
 it is published. A list of several articles has the date of none of them; dates of comments, reviews and teasers do not
 count. Pure; the work is bounded by the constants below.
 Knows no clock: a date in the future is refused where the time of the visit is known (`crawl.worker.outcome`).
@@ -18,9 +18,9 @@ from typing import NamedTuple
 from turbohtml import Document, Element
 
 from tarrafa.model import PageDate
+from tarrafa.parse.dates import WrittenDate, find_dates, is_day_first, read_date
 from tarrafa.parse.rdf.nquads import RDF_TYPE, iri_of, literal_value, parse_nquads
 from tarrafa.parse.structured.extraction import StructuredData
-from tarrafa.parse.written_dates import WrittenDate, find_dates, is_day_first, read_date
 
 DATED_ITEMS_MAX = 64  # of structured data
 DATED_LINES_MAX = 500  # statements about dates, or about one item with a date
