@@ -26,10 +26,6 @@ _rfc822 = re.compile(
     re.ASCII | re.IGNORECASE,
 ).match
 
-_MONTH_OF_THREE_LETTERS = {
-    "jan": 1, "feb": 2, "mar": 3, "apr": 4, "may": 5, "jun": 6, "jul": 7, "aug": 8, "sep": 9, "oct": 10, "nov": 11,
-    "dec": 12,
-}  # fmt: skip
 _AMERICA = {"edt": -4, "est": -5, "cdt": -5, "cst": -6, "mdt": -6, "mst": -7, "pdt": -7, "pst": -8}
 
 # Dates that people write.
@@ -80,9 +76,7 @@ def parse_date(text: str) -> float:
             seconds += float("0." + fraction[1:]) if fraction else 0.0
         elif found := _rfc822(text):
             day, name, year, hour, minute, second, zone = found.groups("")
-            seconds = _seconds(
-                _whole_year(year), _MONTH_OF_THREE_LETTERS.get(name.lower(), 0), int(day), hour, minute, second
-            )
+            seconds = _seconds(_whole_year(year), _MONTH_OF.get(name.lower(), 0), int(day), hour, minute, second)
         else:
             return 0.0
         return max(0.0, seconds - _offset_s(zone))
