@@ -6,6 +6,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tarrafa.model import Page
 from tarrafa.parse import host_profile
@@ -263,6 +264,16 @@ def test_a_long_text_in_another_language_is_not_outvoted_by_its_site():
         "The council decided yesterday that the road through the village would be repaired before the winter. " * 4
     )
     assert learned().describe(post(50, f"<p>{english}</p>")).language == "en"
+
+
+def test_a_page_of_which_no_content_is_known_has_the_language_of_its_lines_and_its_template():
+    english = (
+        "The council decided yesterday that the road through the village would be repaired before the winter. " * 4
+    )
+    page = replace(post(50, f"<p>{english}</p>"), content_spans=(), language="en", language_chars=600)
+    page = learned().describe(page)
+    assert (page.language, page.content_spans) == ("en", ())
+    assert "Home" in lines_of(page, page.template_spans)
 
 
 def test_a_short_text_keeps_a_language_that_its_site_writes_in():

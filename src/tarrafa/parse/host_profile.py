@@ -183,7 +183,8 @@ class HostProfile:
             _marked(spans, starts) for spans in (page.content_spans, page.link_list_spans, page.code_spans)
         )
         is_kept = _content_without(is_common, is_content, is_listed, list(map(len, own)))
-        words = "\n".join(compress(own, _minus(_minus(is_kept, is_template), is_code)))
+        is_own = is_kept if 1 in is_kept else _minus(bytearray(b"\1") * len(own), is_listed)  # no content is known
+        words = "\n".join(compress(own, _minus(_minus(is_own, is_template), is_code)))
         is_template, before = _minus(is_template, is_kept), is_content.count(1)
         is_listed = _minus(_minus(is_listed, is_template), is_kept)
         page = replace(
