@@ -47,6 +47,7 @@ screenshots: $(READY) system
 # Does the page that somebody looks for come first? Beside plain BM25, tantivy out of the box and FTS5.
 relevance: $(READY)
 	PYTHONPATH=. $(BIN)/python benchmarks/relevance.py
+	$(BIN)/python -m benchmarks.help_site
 
 # How well the public standards are kept, as a table, beside others.
 conformance: $(READY) peers
