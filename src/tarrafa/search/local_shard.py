@@ -416,8 +416,9 @@ class LocalShard:
             return _RankedMatches(total, candidates, 0 if query.lacks else whole)
         first = query._replace(matches=query.whole, whole=None)
         whole, candidates, _ = self._ranked_matches(context, first, request, limit, overall)
-        total = whole
-        if whole < limit or query.lacks:
+        if whole >= limit:
+            total = context.snapshot.top_matches(query.matches, 1, order=SORT_FIELDS[request.sort]).total
+        else:
             rest = query._replace(whole=None)
             total, others, _ = self._ranked_matches(context, rest, request, limit, overall)
             seen = {one.place for one in candidates}
