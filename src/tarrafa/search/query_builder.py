@@ -454,6 +454,7 @@ def signed_pattern(text: str) -> re.Pattern[str] | None:
     return re.compile(rf"(?<!\w)(?<!\w[.,]){re.escape(found[0])}(?![.,]?\w)", re.IGNORECASE)
 
 
+@lru_cache(10_000)
 def is_signed(text: str) -> bool:
     """Whether a word has signs inside: `f-16`, `tcp/ip`, `1.000`, `d'água`."""
     return " " not in text and bool(_has_sign_inside(text)) and len(words(text)) > 1
