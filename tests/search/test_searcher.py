@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tarrafa.errors import DataError, QueryError, TarrafaError
 from tarrafa.index import follower as index
 from tarrafa.model import Link, SearchResult
+from tarrafa.search import query_builder, scatter_gather
 from tarrafa.search.query_parser import parse
 from tarrafa.search.request import SearchRequest
 from tarrafa.search.searcher import TermMarker, search
@@ -249,6 +250,29 @@ def test_function_words_find_no_page_by_themselves_and_are_not_marked(tmp_path):
     assert TermMarker("o que")("o que", "pt") == [("o", True), (" ", False), ("que", True)]
     assert asker.search("de inexistente").total == 3, "no page has the other word"
     assert asker.search("+de terror").total == 3, "what is required is looked for"
+
+
+def test_frequent_words_that_never_meet_still_find_pages_with_one_of_them(tmp_path, monkeypatch):
+    monkeypatch.setattr(query_builder, "WHOLE_DOCUMENTS_MANY", 2)
+    data = new_data(tmp_path / "data")
+    texts = ["rede no mar", "network at sea"] * 6
+    write(data, [a_record(f"http://h{n}.org/", text=f"{text} {n}") for n, text in enumerate(texts)])
+    index.catch_up(data)
+    asker = Asker(data)
+    found = asker.search("rede network")
+    assert (found.total, found.others, found.instead) == (12, 0, "some")
+    assert asker.searcher.explain_score(SearchRequest("rede network"), found.hits[0].url)
+
+
+def test_where_many_pages_have_all_words_only_these_are_searched(tmp_path, monkeypatch):
+    monkeypatch.setattr(query_builder, "WHOLE_DOCUMENTS_MANY", 2)
+    monkeypatch.setattr(scatter_gather, "WHOLE_PAGES_MIN", 4)
+    data = new_data(tmp_path / "data")
+    texts = ["rede no mar"] * 6 + ["rede", "mar"]
+    write(data, [a_record(f"http://h{n}.org/", text=f"{text} {n}") for n, text in enumerate(texts)])
+    index.catch_up(data)
+    found = Asker(data).search("rede mar")
+    assert (found.total, found.others, len(found.hits)) == (6, 0, 6)
 
 
 def test_names_of_programming_languages_are_different_words(tmp_path):

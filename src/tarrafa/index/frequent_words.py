@@ -18,6 +18,7 @@ and the function words of the language, which a search does not look for by them
 """
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from itertools import pairwise
 
 from xxhash import xxh3_64_hexdigest
@@ -94,6 +95,7 @@ def frequent_pairs(terms: Sequence[str]) -> list[str]:
     return found
 
 
+@lru_cache(10_000)
 def is_function_word(text: str) -> bool:
     """Whether a word of a query only joins others: `de`, `the`. Terms do not tell: *entre* has that of *entrar*."""
     folded = fold(text)

@@ -200,7 +200,9 @@ class LocalShard:
     def top_matches(self, request: SearchRequest, overall: ShardStatistics, limit: int) -> CandidateBlock:
         context, query = self._query_in_context(request, overall)
         found = self._ranked(context, query, request, limit, overall)
-        return CandidateBlock(self._number_of(context.snapshot), found.total, found.candidates, found.whole)
+        return CandidateBlock(
+            self._number_of(context.snapshot), found.total, found.candidates, found.whole, query.is_whole
+        )
 
     def show(self, request: SearchRequest, moment: int, places: list[DocumentAddress]) -> list[HitDetails]:
         snapshot = self._snapshots.get(moment)
@@ -352,7 +354,7 @@ class LocalShard:
         query = with_filters(_parsed_query(request), request.language, request.after, request.before)
         matching = self._query_builder(request, rules, local, overall)
         related = bool(request.related)
-        return matching.build(query, request.collection, request.natural, request.extras, related)
+        return matching.build(query, request.collection, request.natural, request.extras, related, request.loose)
 
     def _renormalized(
         self,
@@ -414,14 +416,15 @@ class LocalShard:
         """
         if query.whole is None:
             total, candidates, _ = self._ranked_matches(context, query, request, limit, overall)
-            return _RankedMatches(total, candidates, 0 if query.lacks else None)
+            return _RankedMatches(total, candidates, total if query.is_whole else 0 if query.lacks else None)
         if request.sort is Sort.RELEVANCE:
             total, candidates, whole = self._ranked_matches(context, query, request, limit, overall)
             return _RankedMatches(total, candidates, 0 if query.lacks else whole)
         first = query._replace(matches=query.whole, whole=None)
         whole, candidates, _ = self._ranked_matches(context, first, request, limit, overall)
-        total = whole
-        if whole < limit or query.lacks:
+        if whole >= limit:
+            total = context.snapshot.top_matches(query.matches, 1, order=SORT_FIELDS[request.sort]).total
+        else:
             rest = query._replace(whole=None)
             total, others, _ = self._ranked_matches(context, rest, request, limit, overall)
             seen = {one.place for one in candidates}

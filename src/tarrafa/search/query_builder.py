@@ -6,8 +6,8 @@ stand above ten thousand Portuguese ones, because *their* spelling of the word i
 left out. A function word (`de`) only adds to the score of pages that another part of the query finds. Filters never add
 to a score; where there are only filters, all pages score alike, and links decide. Synonyms can only add pages and
 score. Plain words find pages with any of them, and pages with all of them are found by a second query
-(`BuiltQuery.whole`), so that they can be counted and raised; where so many pages hold all of them that no others could
-be shown, only these are searched. A word with signs inside (`f-16`) is found as adjacent words, as one word, and below
+(`BuiltQuery.whole`), so that they can be counted and raised; where many pages are expected to hold all of them, only
+these are searched. A word with signs inside (`f-16`) is found as adjacent words, as one word, and below
 that by its parts. Ranking, as measured (docs/decisions): BM25 of the catch-all field, plus 0.3 of the title's, plus 0.3
 for each two adjacent words of the query that are adjacent in the page, plus half of its rarity for each word that the
 page writes as it is typed, plus 0.1 of the template's. Where two adjacent words stand in many pages, each of them is no
@@ -33,7 +33,7 @@ from tarrafa.index.frequent_words import are_frequent, frequent_pairs, is_functi
 from tarrafa.index.text_analysis import WORD_BOUND, compose, fold, readings, words
 from tarrafa.model import UrlId
 from tarrafa.search.query_parser import QueryFilter, QueryGroup, QueryNode, QueryPrefix, QueryText, Sign, is_condition
-from tarrafa.search.request import RESULT_DEPTH_MAX, ExpansionTerm
+from tarrafa.search.request import ExpansionTerm
 
 TITLE_SHARE = 0.3
 PAIR_SHARE = 0.3
@@ -45,7 +45,7 @@ FORMS_MAX = 12  # words whose typed form counts
 # cost more than a second query for the best matches (0.15 ms).
 EARLY_PAIR_DOCUMENTS_MAX = 500
 # Documents that hold all words, as many as there would be by chance. With more, pages with some are not searched.
-WHOLE_DOCUMENTS_MANY = RESULT_DEPTH_MAX
+WHOLE_DOCUMENTS_MANY = 500
 # about the score of a word that stands in every third document: the rarity of a prefix is not counted
 PREFIX_SCORE = 1.0
 RELATED_WORDS_SHARE = 0.2  # share of the words of a page that a related page must hold
@@ -98,15 +98,16 @@ class SignedForm(NamedTuple):
 class BuiltQuery(NamedTuple):
     """`matches` finds the documents and scores them; each of `late` adds to the scores of the best of them. (As one
     union they would be five times as slow: tantivy reads the positions of all documents between those wanted.) So does
-    each of `signed`. `whole` finds those of the documents that hold all words, with the same scores; None: all do, or
-    there is one word only. `lacks`: no document holds all words, because one occurs nowhere; `whole` is then about the
-    others.
+    each of `signed`. `whole` finds those of the documents that hold all words, with the same scores; None: all do
+    (`is_whole`), or there is one word only. `lacks`: no document holds all words, because one occurs nowhere; `whole`
+    is then about the others.
     """
 
     matches: TantivyQuery
     late: tuple[TantivyQuery, ...] = ()
     whole: TantivyQuery | None = None
     lacks: bool = False
+    is_whole: bool = False
     signed: tuple[SignedForm, ...] = ()
 
 
@@ -135,9 +136,10 @@ class QueryBuilder:
         natural: bool = False,
         extras: Iterable[ExpansionTerm] = (),
         related: bool = False,
+        loose: bool = False,
     ) -> BuiltQuery:
         """The query that finds and scores the documents. With `related`, the extras are searched for and the query is
-        an additional filter, which may be empty.
+        an additional filter, which may be empty. `loose`: pages with some of the words are always searched.
         """
         query = self._natural(query) if natural else query
         content = _content_of(query)
@@ -157,11 +159,11 @@ class QueryBuilder:
         signed = tuple(self._signed(content))
         needed, lacks = self._needed(content) if not related else ([], False)
         whole = self._whole(content, needed, [*added, *more]) if needed else []
-        if whole and not lacks and self._are_many(needed):
-            return BuiltQuery(TantivyQuery.boolean_query([*whole, *parts]), late, signed=signed)
+        if whole and not lacks and not loose and self._are_many(needed):
+            return BuiltQuery(TantivyQuery.boolean_query([*whole, *parts]), late, is_whole=True, signed=signed)
         found = self._found(_with_parts(content), [] if related else added, more)
         together = TantivyQuery.boolean_query([*whole, *parts]) if whole else None
-        return BuiltQuery(TantivyQuery.boolean_query([*parts, *found]), late, together, lacks, signed)
+        return BuiltQuery(TantivyQuery.boolean_query([*parts, *found]), late, together, lacks, signed=signed)
 
     def _needed(self, content: QueryGroup) -> tuple[list[QueryNode], bool]:
         """The parts of plain words that a page should hold all of, without function words; and whether one occurs
@@ -466,6 +468,7 @@ def signed_pattern(text: str) -> re.Pattern[str] | None:
     return re.compile(rf"(?<!\w)(?<!\w[.,]){re.escape(found[0])}(?![.,]?\w)", re.IGNORECASE)
 
 
+@lru_cache(10_000)
 def is_signed(text: str) -> bool:
     """Whether a word has signs inside: `f-16`, `tcp/ip`, `1.000`, `d'água`."""
     return " " not in text and bool(_has_sign_inside(text)) and len(words(text)) > 1

@@ -75,6 +75,7 @@ class SearchRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     after: str = ""
     before: str = ""
     extras: tuple[ExpansionTerm, ...] = ()
+    loose: bool = False  # pages with some of the words are searched, however many there may be with all
 
     def check(self) -> None:
         """Check that the request is within the bounds."""
@@ -154,6 +155,7 @@ class CandidateBlock(msgspec.Struct, frozen=True, array_like=True):
     total: Count
     candidates: Annotated[list[Candidate], Meta(max_length=MATCHES_MAX)]
     whole: Count | None = None
+    is_whole: bool = False  # only matches with all words were searched
 
 
 class HitDetails(msgspec.Struct, frozen=True, array_like=True):

@@ -70,6 +70,7 @@ from tarrafa.search.request import (
 from tarrafa.search.site_diversity import diversify_sites
 from tarrafa.search.vocabulary import WORDS_MAX
 
+WHOLE_PAGES_MIN = 100  # pages with all words; where they are fewer than expected, others are searched, too
 THREADS_PER_SHARD, THREADS_MAX = 8, 512
 PART_SNAPSHOTS_MAX = 256  # every commit of every part makes a new one
 LARGE_PART_DOCUMENTS = 50_000  # documents of a part; smaller parts would only wait for Python's lock
@@ -99,8 +100,10 @@ class ScatterGather:
         self.total, self.found = 0, list[DuplicateGroup]()
         self.others = 0  # pages with some of the words only, where `total` counts those with all
         self.is_partial = False  # no page holds all words
+        self.is_short = False  # only pages with all words were searched, and they are few
         self.away: dict[int, Message | str] = {} if away is None else away
         self._pinned: set[UrlId] = set()
+        self._is_whole = False  # a shard has searched pages with all words only
         self._answers: list[tuple[int, int]] = []  # shard and snapshot of each response with candidates
 
     def follow_up(self, request: SearchRequest) -> "ScatterGather":
@@ -121,6 +124,7 @@ class ScatterGather:
         self.total, self.found = matching, groups.all
         if whole is not None:
             self._count_whole(matching, whole)
+            self.is_short = self._is_whole and whole < WHOLE_PAGES_MIN
         if request.like:
             self.found = [[one] for one in groups.group_of(url_id(canonical(request.like) or request.like))]
             self.total = len(self.found)
@@ -255,6 +259,7 @@ class ScatterGather:
                 groups, looked = self._start_groups(pinned), 0
             found = self._merged(answers, limit)
             total, whole = sum(block.total for block in answers.values()), _sum_whole(answers.values())
+            self._is_whole = any(block.is_whole for block in answers.values())
             for start in range(looked, limit, BLOCK_MATCHES):
                 before = len(groups.all)
                 groups.add(rank_block(found[start : start + BLOCK_MATCHES]))
@@ -479,7 +484,9 @@ class PartitionedShard:
             msgspec.structs.replace(one, place=(one.place[0] * len(parts) + number, one.place[1]))
             for one, number, _ in merge_blocks(blocks, limit)
         ]
-        return CandidateBlock(moment, sum(block.total for block in blocks), found, _sum_whole(blocks))
+        return CandidateBlock(
+            moment, sum(block.total for block in blocks), found, _sum_whole(blocks), any(b.is_whole for b in blocks)
+        )
 
 
 def open_local_shard(data: DataDirectory, patience_s: float = VOCABULARY_WAIT_S, or_nothing: bool = False) -> Shard:

@@ -171,6 +171,9 @@ class Searcher:
             effective = self._answer(request).gathered.request
         address = canonical(url) or url
         parts = self._scatter(effective).explain_score(address)
+        if not parts:
+            effective = replace(effective, loose=True)
+            parts = self._scatter(effective).explain_score(address)
         if not parts or request.crowded or request.sort is not Sort.RELEVANCE:
             return parts
         deep = self._find(replace(effective, n=HITS_MAX, offset=RESULT_DEPTH_MAX - HITS_MAX))
@@ -296,11 +299,13 @@ class Searcher:
     def _find(self, request: SearchRequest, before: ScatterGather | None = None) -> ScatterGather:
         gathered = self._scatter(request, before)
         gathered.find_groups(self._pinned(request))
-        return gathered
+        return (
+            gathered if request.loose or not gathered.is_short else self._find(replace(request, loose=True), gathered)
+        )
 
     def _count(self, request: SearchRequest, before: ScatterGather | None = None) -> int:
         """How many pages match. By date, no scores are computed."""
-        return self._scatter(replace(request, sort=Sort.DATE), before).count_matches()
+        return self._scatter(replace(request, sort=Sort.DATE, loose=True), before).count_matches()
 
 
 def _may_answer(data: DataDirectory) -> bool:

@@ -17,7 +17,14 @@ from tarrafa.cli import app
 from tarrafa.errors import ConfigError, DataError
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.server.search import query_log
-from tarrafa.server.search.query_log import DAYS_KEPT, QueryLog, is_personal, normalized_query, query_report
+from tarrafa.server.search.query_log import (
+    DAYS_KEPT,
+    AskedQueries,
+    QueryLog,
+    is_personal,
+    normalized_query,
+    query_report,
+)
 from tests.graph.archived_web import new_data
 
 NOW = 1_794_000_000.0
@@ -45,6 +52,27 @@ def test_texts_are_counted_by_the_day_with_what_they_found(data):
         ("2026-11-06", "rede de pesca", 2, 9),
         ("2026-11-07", "rede de pesca", 1, 8),
     ]
+
+
+def test_what_many_asked_completes_a_text_and_what_one_asked_does_not(data):
+    now = NOW
+    with QueryLog(data, lambda: now) as log:
+        for days in (0, 1, 2):
+            now = NOW + days * 86_400
+            for text, hits in (("Função pública", 5), ("função nenhuma", 0)):
+                log.record(text, hits)
+            for text in ["função pessoal"] * 9 if days == 1 else ():
+                log.record(text, 3)
+            log.flush()
+        asked = AskedQueries(data, lambda: now)
+        assert asked.beginning_with("funca", 3) == asked.beginning_with("FUNÇÃO p", 3) == ["função pública"]
+        assert asked.beginning_with("função pública", 3) == asked.beginning_with("fun cao", 3) == []
+        assert asked.beginning_with("", 3) == []
+        log.record("função pessoal", 3)
+        log.flush()
+        assert asked.beginning_with("funcao", 3) == ["função pública"], "it is read once a minute"
+        now += 61
+        assert asked.beginning_with("funcao", 3) == ["função pessoal", "função pública"]
 
 
 def test_only_the_owner_can_read_what_people_ask(data):
