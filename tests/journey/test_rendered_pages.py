@@ -229,13 +229,19 @@ async def test_attacks_from_inside_a_page_reach_nothing_and_end_in_time(tmp_path
         assert facts.elapsed_s < TIME_MAX_S + GRACE_S, (name, facts.elapsed_s)
         assert facts.memory_bytes < 3 << 30, name
         assert records[name].outcome.kept and page is not None and "REACHED" not in page.text, name
-    assert records["memory"].rendered.error  # type: ignore[union-attr]
+    for name in ("alerts", "timers", "memory"):  # none of them comes to rest
+        facts = records[name].rendered
+        assert facts is not None and (facts.error or facts.cut), name
     assert {url.split("/")[2] for url in asked} == {"attack.test"}
     metadata = records["metadata"].rendered
     assert metadata is not None
     assert all(one.status < 0 for one in metadata.requests)
     assert len(metadata.requests) == 3
     assert sum("/none/" in url for url in asked) <= 200
+
+
+async def refuse(asked: object) -> None:
+    """Answers no request."""
 
 
 @pytest.mark.parametrize("isolation", ["namespace", "proxy"])
@@ -245,10 +251,6 @@ async def test_browser_without_our_precautions_in_the_page_still_has_no_way_out(
     browser = Browser()
     with contextlib.suppress(BrowserGone):
         await browser.start(isolation)
-
-    async def refuse(asked: object) -> None:
-        return None
-
     try:
         script = "\n".join(
             f"try {{ {ATTACKS[name]} }} catch (e) {{ say(e) }}" for name in ("webrtc", "websocket", "hints")
@@ -264,6 +266,20 @@ async def test_browser_without_our_precautions_in_the_page_still_has_no_way_out(
     finally:
         browser.kill()
     assert canary.visitors() == 0
+
+
+async def test_browser_of_a_page_that_takes_too_much_memory_is_killed(monkeypatch):
+    monkeypatch.setattr("tarrafa.crawl.render.page_render.MEMORY_BYTES_MAX", 400 << 20)
+    browser = Browser()
+    await browser.start()
+    page = attack_page("memory", 1, 1)
+    document = BrowserAnswer(200, (("Content-Type", "text/html"),), page.body)
+    try:
+        found = await PageRender(browser, "http://attack.test/", document, refuse, "Tarrafa", 100_000).run(60.0)
+        assert str(found.error) == "it took more than 400 MB of memory"
+        assert not browser.is_running
+    finally:
+        browser.kill()
 
 
 # -- deaths ------------------------------------------------------------------------------------------------------------
