@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import os
+import signal
 import socket
 import subprocess
 import sys
@@ -283,6 +285,25 @@ async def test_browser_of_a_page_that_takes_too_much_memory_is_killed(monkeypatc
 
 
 # -- deaths ------------------------------------------------------------------------------------------------------------
+
+
+async def test_browser_that_dies_while_a_page_waits_ends_the_page_at_once():
+    browser = Browser()
+    await browser.start()
+
+    async def kill_and_wait(asked: object) -> None:
+        assert browser.process_id is not None
+        os.kill(browser.process_id, signal.SIGKILL)
+        await asyncio.Event().wait()
+
+    script = b"<!DOCTYPE html><title>x</title><div id=app></div><script src=/never.js></script>"
+    document = BrowserAnswer(200, (("Content-Type", "text/html"),), script)
+    try:
+        found = await PageRender(browser, "http://a.test/", document, kill_and_wait, "Tarrafa", 100_000).run(60.0)
+        assert str(found.error) == "the browser ended"
+        assert found.elapsed_s < 30
+    finally:
+        browser.kill()
 
 
 def chromium_below(pid: int) -> list[psutil.Process]:

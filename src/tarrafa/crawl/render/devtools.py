@@ -35,10 +35,11 @@ class DevToolsMessage(msgspec.Struct):
 
 
 class DevToolsPipe:
-    """The connection to one browser. `on_event` gets the events, in their order."""
+    """The connection to one browser. `on_event` gets the events, in their order; `on_end` is called at its end."""
 
     def __init__(self, read_fd: int, write_fd: int) -> None:
         self.on_event: Callable[[DevToolsMessage], None] = lambda event: None
+        self.on_end: Callable[[], None] = lambda: None
         self._read_fd, self._write_fd = read_fd, write_fd
         self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._last_id, self._is_open = 0, True
@@ -83,6 +84,7 @@ class DevToolsPipe:
             if not waiter.done():
                 waiter.set_exception(BrowserGone("the browser has ended"))
         self._waiting.clear()
+        self.on_end()
         if self._reading is not None:
             self._reading.cancel()
 

@@ -117,6 +117,7 @@ class PageRender:
         began = boottime()
         watching = asyncio.create_task(self._watch_memory())
         self._pipe.on_event = self._take_event
+        self._pipe.on_end = lambda: self._fail(message("the browser ended"))
         try:
             try:
                 async with asyncio.timeout(time_max_s):
@@ -134,7 +135,7 @@ class PageRender:
         except BrowserGone:
             self._fail(message("the browser ended"))
         finally:
-            self._pipe.on_event = lambda event: None
+            self._pipe.on_event, self._pipe.on_end = (lambda event: None), (lambda: None)
             watching.cancel()
             for task in list(self._tasks):
                 task.cancel()
