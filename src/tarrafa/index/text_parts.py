@@ -10,13 +10,13 @@ from typing import NamedTuple
 from tarrafa.model import Page
 
 _OTHER, _CONTENT, _TEMPLATE, _LISTED = range(4)  # kinds of characters
-_runs = re.compile(rb"\x00+|\x01+|[\x02\x03]+").finditer
+_runs = re.compile(rb"\x00+|\x01+|\x02+|\x03+").finditer
 _listed = bytes((_LISTED, _CONTENT)) + bytes(range(2, 256))  # of a list of links, what is not in the content
 
 
 class TextParts(NamedTuple):
-    """The text of a page. `own`: content and other lines, in the order of the page. `template`: lines that repeat over
-    the pages of the host, and lists of links outside the content.
+    """The text of a page. `own`: content and other lines, in the order of the page. `template`: lists of links outside
+    the content, then lines that repeat over the pages of the host.
     """
 
     own: str
@@ -37,13 +37,15 @@ def text_parts(page: Page) -> TextParts:
         kinds[start:end] = kinds[start:end].translate(_listed)
     for start, end in page.template_spans:
         kinds[start:end] = b"\x02" * len(kinds[start:end])
-    parts: dict[int, list[str]] = {_OTHER: [], _CONTENT: [], _TEMPLATE: []}
+    parts: dict[int, list[str]] = {_OTHER: [], _CONTENT: [], _LISTED: [], _TEMPLATE: []}
     own: list[str] = []
     for run in _runs(kinds):
-        kind = min(run[0][0], _TEMPLATE)
+        kind = run[0][0]
         if piece := text[run.start() : run.end()].strip():
             parts[kind].append(piece)
-            if kind != _TEMPLATE:
+            if kind in (_OTHER, _CONTENT):
                 own.append(piece)
-    other, content, template = ("\n".join(pieces) for pieces in parts.values())
+    other, content, template = (
+        "\n".join(several) for several in (parts[_OTHER], parts[_CONTENT], parts[_LISTED] + parts[_TEMPLATE])
+    )
     return TextParts("\n".join(own) if has_template else text, content, other, template, kinds.count(_LISTED))

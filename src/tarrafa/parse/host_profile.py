@@ -289,15 +289,16 @@ def _content_without(
     is_template: bytearray, is_content: bytearray, is_listed: bytearray, lengths: list[int]
 ) -> bytearray:
     """The lines of the content without long runs of template lines. If hardly any are left, the content is what else is
-    neither template nor a list of links; if there is nothing, it is as it was."""
+    neither template nor a list of links: nothing, if the page has only such a list, of its own; if it has nothing of
+    its own, the content is as it was."""
     is_kept = bytearray(is_content)
     for first, end in runs(bytearray(map(and_, is_content, is_template))):
         if sum(lengths[first:end]) >= REMOVED_RUN_CHARS_MIN:
             is_kept[first:end] = bytes(end - first)
     if is_kept == is_content or sum(compress(lengths, is_kept)) >= CONTENT_CHARS_MIN:
         return is_kept
-    others = _minus(_minus(bytearray(b"\1") * len(lengths), is_template), is_listed)
-    return others if 1 in others else is_content
+    own = _minus(bytearray(b"\1") * len(lengths), is_template)
+    return _minus(own, is_listed) if 1 in own else is_content
 
 
 def _marked(spans: tuple[tuple[int, int], ...], starts: list[int]) -> bytearray:

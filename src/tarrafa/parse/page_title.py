@@ -1,8 +1,8 @@
 """Finds the headline of a page in its title: the title without the name of its site.
 
 A title is cut at separators (`Headline - Site`, `Site » Headline`). One page alone shows where, if it states its
-headline otherwise: in `og:title`, or as its first `h1`; or if it states the site's name. `parse/host_profile` learns
-the rest from many titles.
+headline otherwise: in `og:title`, or as its first `h1` (any heading, if it has none); or if it states the site's name.
+`parse/host_profile` learns the rest from many titles.
 Promises: a headline is a part of the title between separators, and never empty where the title is not.
 Known weakness: an `h1` that holds the site's name is taken for the headline, unless another heading is the rest of the
 title, or the site's pages have shown its name.
@@ -66,8 +66,9 @@ def headline(title: str, stated: StatedTitles) -> str:
     for part, _ in parts:
         if stated.title and _key(part) == stated.title != stated.site:
             return part
+    candidates = {stated.h1} if stated.h1 else stated.headings
     for part, rest in parts:
-        if stated.h1 and _key(part) == stated.h1 != stated.site and _key(rest) not in stated.headings:
+        if _key(part) in candidates - {stated.site} and _key(rest) not in stated.headings:
             return part
     return ""
 
