@@ -91,6 +91,14 @@ def test_content_is_left_as_it_is_where_nothing_else_would_be_left():
     assert NOTICE not in lines_of(page, page.template_spans)
 
 
+def test_a_list_of_links_in_a_known_template_has_no_content():
+    profile = learned()
+    links = "".join(f'<li><a href="/{number}">Resenha número {number} da semana</a></li>' for number in range(12))
+    page = profile.describe(post(99, f"<ul>{links}</ul>"))
+    assert lines_of(page, page.link_list_spans)
+    assert page.content == ""
+
+
 def test_a_line_that_a_series_of_articles_shares_is_not_template():
     shared = "Este texto faz parte da série sobre o cinema italiano dos anos sessenta, publicada aos domingos."
     profile = HostProfile()

@@ -28,6 +28,8 @@ def page_headline(title: str, head: str = "", body: str = "") -> str:
         ),
         ("Alien - Meu Blog", "", "", ""),
         ("Meu Blog - Alien", "", "<h1>Meu Blog</h1><h2>Alien</h2>", ""),
+        ("Meu Blog » Alien", "", "<h2>Alien</h2><h3>Links</h3>", "Alien"),
+        ("Meu Blog » Alien", "", "<h2>Meu Blog</h2><h2>Alien</h2>", ""),
         ("Meu Blog", '<meta property="og:site_name" content="Meu Blog">', "<h1>Meu Blog</h1>", ""),
         ("e-mail e Wi-Fi às 10:30", "", "<h1>e-mail e Wi</h1>", ""),
         ("Meu Blog - ", '<meta property="og:site_name" content="Meu Blog">', "", ""),

@@ -57,7 +57,6 @@ SWITCHES = (
     "--disable-print-preview",
     "--disable-speech-api",
     "--disable-sync",
-    "--disable-popup-blocking=false",
     "--disable-quic",
     "--dns-prefetch-disable",
     "--deny-permission-prompts",
