@@ -34,7 +34,7 @@ def ask(tmp_path_factory, sections):
     return Asker(data)
 
 
-def _url(section):
+def _url(section: dict[str, str]) -> str:
     return f"http://{section['language']}.test/{section['name']}"
 
 
@@ -142,7 +142,7 @@ def test_the_total_counts_the_pages_with_all_words_and_these_come_first(ask, sec
     assert sorted(by_date) == sorted(some), "page after page, each once"
 
 
-def _holds(section, word):
+def _holds(section: dict[str, str], word: str) -> bool:
     held = analyze(f"{section['title']} {section['text']}", section["language"]).split()
     return any(set(reading) & set(held) for reading in readings(word))
 
