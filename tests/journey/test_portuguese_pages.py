@@ -167,9 +167,10 @@ def test_no_page_in_portuguese_says_anything_in_english(node):
 
 
 @cache
-def catalogued() -> frozenset[str | tuple[str, str]]:
-    """Every sentence of the code: it takes seconds to collect them."""
-    return frozenset(catalogue.sentences())
+def catalogued() -> frozenset[str]:
+    """Every sentence of the code, also for several things: it takes seconds to collect them."""
+    found = catalogue.sentences()
+    return frozenset(form for one in found for form in ((one,) if isinstance(one, str) else one))
 
 
 def is_known(reason: Message | str) -> bool:
