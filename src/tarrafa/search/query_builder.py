@@ -39,6 +39,7 @@ TITLE_SHARE = 0.3
 PAIR_SHARE = 0.3
 TEMPLATE_SHARE = 0.1  # of a word that stands only in menus, lists of links or the name of the site
 FORM_SHARE = 0.5  # of a word's rarity: the gain of a page that writes it as it is typed
+ONLY_FORM_SHARE = 0.9  # of the documents with a word: a form in more of them is the only one
 FORMS_MAX = 12  # words whose typed form counts
 # Documents of all shards with both of two adjacent words, as many as there would be by chance. With more, positions
 # cost more than a second query for the best matches (0.15 ms).
@@ -205,10 +206,15 @@ class QueryBuilder:
                 continue
             entries = [entry for entry in self._entries(several[0]) if self._local.frequency(schema.WORDS, entry)]
             occurring = self._occurring(schema.ALL, readings(text))
-            if entries and occurring:
+            if entries and occurring and not self._is_only_form(entries, occurring):
                 some = [TantivyQuery.term_query(schema.SCHEMA, schema.WORDS, entry, "basic") for entry in entries]
                 found[text] = TantivyQuery.const_score_query(_any(some), FORM_SHARE * self._common(occurring))
         return list(found.items())
+
+    def _is_only_form(self, entries: list[str], occurring: dict[Terms, list[int]]) -> bool:
+        """Whether nearly all pages with a word write it so: then its form tells nothing, and costs a third more."""
+        written = sum(self._overall.frequency(schema.WORDS, entry) for entry in entries)
+        return written >= ONLY_FORM_SHARE * sum(counts[0] for counts in occurring.values())
 
     def _entries(self, word: str) -> list[str]:
         """The vocabulary entries of a word. Typed without accents it stands for all its spellings, else for itself."""
