@@ -193,26 +193,27 @@ def _best_window(found: list[TermPlace], width: _Width) -> _Window:
     last, term = found[-1]
     if count == 1 or last + len(term) <= found[0][0] + after:
         return _Window(found[0][0], last + len(term), frozenset([one for _, one in found]))
-    best = best_value = (0, 0)
+    ends = [place + len(one) for place, one in found]
+    first = until = most = 0
     inside: dict[str, int] = {}
     right = 0
     for left, (place, one) in enumerate(found):
-        while right < count and found[right][0] + len(found[right][1]) <= place + after:
+        limit = place + after
+        while right < count and ends[right] <= limit:
             term = found[right][1]
             inside[term] = inside.get(term, 0) + 1
             right += 1
-        value = (len(inside), right - left)
-        if value > best_value:
-            best, best_value = (left, right), value
+        value = len(inside) * count + right - left
+        if value > most:
+            first, until, most = left, right, value
         if right == count:
             break  # what follows holds less
         if right > left:
-            inside[one] -= 1
-            if not inside[one]:
+            if inside[one] == 1:
                 del inside[one]
-    left, right = best
-    last, term = found[right - 1]
-    return _Window(found[left][0], last + len(term), frozenset([one for _, one in found[left:right]]))
+            else:
+                inside[one] -= 1
+    return _Window(found[first][0], ends[until - 1], frozenset([one for _, one in found[first:until]]))
 
 
 def _excerpt(text: str, window: _Window, width: _Width) -> str:
