@@ -201,12 +201,9 @@ class Worker:
         if self._renders is None:
             self._renders = Renderer((str(self._data.root.resolve()),)), AnswerCache()
             self._closing.callback(self._renders[0].close)
-        robots = session.robots_fetch
         means = HostMeans(
             session.polite_fetcher,
-            robots,
-            robots.borrowed,
-            robots.cache,
+            session.robots_fetch,
             lambda: session.admission,
             self._committer.archive_exchange,
             session.lease.host_key,
