@@ -39,7 +39,7 @@ from tarrafa.parse.usage_preferences import USAGE_FIELDS, from_header_fields
 from tarrafa.parse.usage_preferences import combine as combine_usage
 
 if TYPE_CHECKING:
-    from tarrafa.crawl.render.host_render import RenderedPage
+    from tarrafa.crawl.render.renderer import RenderedPage
     from tarrafa.parse.host_profile import HostProfile
 
 SERVER_CHARS_MAX = 100  # of the Server header
