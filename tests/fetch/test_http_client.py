@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from tarrafa.clock import boottime
-from tarrafa.fetch.content_encoding import DecodedBodyTooLarge, UndecodableBody
+from tarrafa.fetch.content_encoding import DecodedBodyTooLarge, UndecodableBody, decode_body
 from tarrafa.fetch.http_client import HttpClient, same_address
-from tarrafa.fetch.http_message import FetchRequest, FetchResponse, ResponseHead, decode_body, parse_head, retry_after_s
+from tarrafa.fetch.http_message import FetchRequest, FetchResponse, ResponseHead, parse_head, retry_after_s
 from tarrafa.model import Status
 from tests.fake_server import run_fake_server
 from tests.fetch.raw_server import Answer, RawServer, a_server

@@ -5,13 +5,13 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from tarrafa.fetch.content_encoding import decode_body
 from tarrafa.fetch.http_client import INTERIM_MAX, HttpClient
 from tarrafa.fetch.http_message import (
     HEADER_BYTES_MAX,
     FetchRequest,
     FetchResponse,
     ResponseHead,
-    decode_body,
     parse_head,
 )
 from tarrafa.model import Status

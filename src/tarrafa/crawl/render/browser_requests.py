@@ -19,8 +19,8 @@ from tarrafa.crawl.scope.admission import Admission
 from tarrafa.crawl.worker.fetcher import build_request, user_agent
 from tarrafa.crawl.worker.politeness import PoliteFetcher
 from tarrafa.crawl.worker.robots_fetch import ROBOTS_TTL_S, RobotsFetch, to_robots_copy
-from tarrafa.fetch.content_encoding import DecodedBodyTooLarge, UndecodableBody
-from tarrafa.fetch.http_message import FetchRequest, FetchResponse, ResponseHead, decode_body
+from tarrafa.fetch.content_encoding import DecodedBodyTooLarge, UndecodableBody, decode_body
+from tarrafa.fetch.http_message import FetchRequest, FetchResponse, ResponseHead
 from tarrafa.fetch.robots import ROBOTS_BYTES_MAX, RobotsRules, forbids_everything_for_now
 from tarrafa.frontier.messages import HostLoan
 from tarrafa.i18n import Message, message
