@@ -228,7 +228,7 @@ class HttpClient:
 
     `unheard_s`: how long sent data may stay unacknowledged before the connection is dropped. Without it the kernel
     would resend a request when a cut cable is repaired, long after the lease.
-    `lag` gives the seconds by which this machine was late since a boot time (`LoopLag`): a transfer that runs into a
+    `lag` gives the seconds by which this machine was late since a boot time: a transfer that runs into a
     time limit meanwhile was starved by us.
     """
 
