@@ -118,7 +118,7 @@ class WorkerSteps:
             timed("links", self._deliver)
 
     def _receive(self, request: Any, answer: bytes) -> Any:
-        from tarrafa.fetch.transfer import CurlResult, Transfer, build_response
+        from tarrafa.fetch.http_client import CurlResult, Transfer, build_response
 
         head, _, body = answer.partition(b"\r\n\r\n")
         transfer = Transfer(request, None, None, 0.0, lambda transfer, size: True)  # type: ignore[arg-type]

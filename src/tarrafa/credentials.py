@@ -28,7 +28,7 @@ from msgspec import Meta
 
 from tarrafa.clock import boottime
 from tarrafa.config.formats import COLLECTION_NAME, HOST_PATTERN
-from tarrafa.config.patterns import HostPatternTable
+from tarrafa.config.sections import HostPatternTable
 from tarrafa.errors import ConfigError, DataError, write_errors
 from tarrafa.i18n import Message, message
 from tarrafa.runtime.data_dir import DataDirectory, file_fingerprint, sync_directory

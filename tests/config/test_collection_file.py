@@ -8,8 +8,7 @@ from msgspec.structs import replace
 from tarrafa import config
 from tarrafa.config import Collection
 from tarrafa.config.formats import parse_name_server
-from tarrafa.config.patterns import HostMatcher
-from tarrafa.config.sections import PolitenessConfig, UrlScoreWeights
+from tarrafa.config.sections import HostMatcher, PolitenessConfig, UrlScoreWeights
 from tarrafa.crawl.scope.collection_loader import load_collection
 from tarrafa.errors import ConfigError
 

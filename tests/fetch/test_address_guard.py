@@ -8,9 +8,8 @@ import pytest
 
 from tarrafa.fetch.address_guard import is_forbidden_address
 from tarrafa.fetch.dns import DnsResolver
-from tarrafa.fetch.http_client import HttpClient
+from tarrafa.fetch.http_client import HttpClient, Transfer
 from tarrafa.fetch.http_message import FetchRequest
-from tarrafa.fetch.transfer import Transfer
 from tarrafa.model import Status
 from tarrafa.parse.url import canonical, host_name
 from tests.fetch.fake_name_server import a_name_server

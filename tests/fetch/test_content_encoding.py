@@ -18,9 +18,10 @@ from tarrafa.fetch.content_encoding import (
     DecodedBodyTooLarge,
     UndecodableBody,
     decode,
+    decode_body,
     decode_chunked,
 )
-from tarrafa.fetch.http_message import ACCEPT_ENCODING, ResponseHead, decode_body
+from tarrafa.fetch.http_message import ACCEPT_ENCODING, ResponseHead
 
 TEXT = bytes(range(256)) * 40 + b"ol\xc3\xa1 " * 3_000
 

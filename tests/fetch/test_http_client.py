@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tarrafa.fetch.content_encoding import DecodedBodyTooLarge, UndecodableBody
+from tarrafa.clock import boottime
+from tarrafa.fetch.content_encoding import DecodedBodyTooLarge, UndecodableBody, decode_body
 from tarrafa.fetch.http_client import HttpClient, same_address
-from tarrafa.fetch.http_message import FetchRequest, FetchResponse, ResponseHead, decode_body, parse_head, retry_after_s
+from tarrafa.fetch.http_message import FetchRequest, FetchResponse, ResponseHead, parse_head, retry_after_s
 from tarrafa.model import Status
 from tests.fake_server import run_fake_server
 from tests.fetch.raw_server import Answer, RawServer, a_server
@@ -322,3 +323,21 @@ async def test_many_requests_at_once_share_handles_and_every_one_is_answered():
     for server in servers:
         await server.__aexit__(None, None, None)
     assert [status for statuses in found for status in statuses] == [200] * 800
+
+
+async def slow_fetch(late: float) -> FetchResponse:
+    """A transfer that runs into a time limit, on a machine that was late for that part of the time meanwhile."""
+
+    async def silence(writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(30)  # a server that stalls is what is tested
+
+    async with a_server(silence) as server:
+        client = HttpClient(10, lag=lambda since: late * (boottime() - since))
+        response = await client.fetch(FetchRequest("http://a.test/", [], server.place, time_max_s=0.3))
+        client.close()
+        return response
+
+
+@pytest.mark.parametrize(("late", "status"), [(0.0, Status.TOO_SLOW), (0.1, Status.TOO_SLOW), (0.7, Status.STARVED)])
+async def test_a_host_is_not_blamed_for_the_time_that_we_were_late(late, status):
+    assert (await slow_fetch(late)).status == status

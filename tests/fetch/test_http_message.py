@@ -5,16 +5,15 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from tarrafa.fetch.http_client import HttpClient
+from tarrafa.fetch.content_encoding import decode_body
+from tarrafa.fetch.http_client import INTERIM_MAX, HttpClient
 from tarrafa.fetch.http_message import (
     HEADER_BYTES_MAX,
     FetchRequest,
     FetchResponse,
     ResponseHead,
-    decode_body,
     parse_head,
 )
-from tarrafa.fetch.transfer import INTERIM_MAX
 from tarrafa.model import Status
 from tests.fetch.raw_server import Answer, RawServer, a_server, reset
 

@@ -205,14 +205,14 @@ async def test_no_secret_is_on_the_command_line_of_a_child(tmp_path):
     """What `ps` shows to everybody, of a real child that was given a password and a token."""
     data = DataDirectory(tmp_path / "data")
     data.create()
-    child = ChildProcess.for_module(data, "index", "tarrafa.crawl.supervisor.follower_process", projection="index")
+    child = ChildProcess.for_module(data, "index", "tarrafa.crawl.supervisor.followers", projection="index")
 
     async def look(address: Address) -> None:
         process = await child.start(child_environment(address, Clock.real()))
         try:
             await wait_until(Path(f"/proc/{process.pid}/cmdline").read_bytes, "exec is through")
             shown = Path(f"/proc/{process.pid}/cmdline").read_bytes()
-            assert b"tarrafa.crawl.supervisor.follower_process" in shown or b"python" in shown
+            assert b"tarrafa.crawl.supervisor.followers" in shown or b"python" in shown
             assert SECRET.encode() not in shown
             kept = Path(f"/proc/{process.pid}/environ")
             assert not stat.S_IMODE(kept.stat().st_mode) & 0o077, "only we can read this"

@@ -59,7 +59,7 @@ def read_answer(data: bytes, rng: random.Random) -> Hashable:
     kind: list[Hashable] = [head.code // 100, scale(len(head.fields)), head.content_type != "", wait_s > 0]
     for prefix in (False, True):
         try:
-            decoded = http_message.decode_body(head, body, BODY_BYTES_MAX, prefix=prefix)
+            decoded = content_encoding.decode_body(head, body, BODY_BYTES_MAX, prefix=prefix)
             assert len(decoded) <= BODY_BYTES_MAX
             kind.append(scale(len(decoded)))
         except (content_encoding.UndecodableBody, content_encoding.DecodedBodyTooLarge) as error:

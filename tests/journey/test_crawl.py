@@ -121,8 +121,7 @@ def test_killed_five_times_at_random_moments_and_resumed_nothing_is_lost(forty):
 
 
 LATER = [
-    pytest.param(f"supervisor.follower_process --projection {role}", marks=pytest.mark.long)
-    for role in ("graph", "index")
+    pytest.param(f"supervisor.followers --projection {role}", marks=pytest.mark.long) for role in ("graph", "index")
 ]
 
 

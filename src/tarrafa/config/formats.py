@@ -1,4 +1,4 @@
-"""Text formats of configuration values: durations, sizes, dates, names, host patterns, addresses, cron periods.
+"""Text formats of configuration files: durations, sizes, dates, names, host patterns, addresses, cron periods.
 
 Promises: a parsed quantity is finite and at most `NUMBER_MAX`. An invalid one raises a ValueError whose only argument
 is a `Message` that tells what is allowed.
@@ -7,12 +7,14 @@ is a `Message` that tells what is allowed.
 import re
 from datetime import date, datetime, time, timedelta
 from ipaddress import ip_address
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
+from tarrafa.errors import ConfigError
 from tarrafa.i18n import message
 
 NUMBER_MAX = 10**12  # of anything: pages, seconds, bytes
@@ -45,6 +47,16 @@ class ByteSize(int):
 
 class LocalDateTime(str):
     """A date and local time, `2026-12-01T03:00:00`; the section names the time zone."""
+
+
+def read_user_file(path: Path) -> str:
+    """The text of a file that the user named."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: no such file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}") from None
 
 
 def parse_duration(text: str) -> float:

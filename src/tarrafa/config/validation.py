@@ -1,7 +1,8 @@
-"""Validation of a collection: rules for values, section by section; messages about unknown keys and wrong types.
+"""Validation of a collection, from a table or from its stored form: lists every error with its section and key.
 
 msgspec finds unknown keys and wrong types; `explain_error` says so in the words of people who write configuration
-files. A broken rule gives a message, which begins with the location: `[section] key`.
+files. The rules for values follow, section by section. A broken rule gives a message, which begins with the location:
+`[section] key`. An error has the same words wherever the table came from.
 """
 
 import re
@@ -21,6 +22,8 @@ from tarrafa.config.formats import (
     USER_AGENT,
     ByteSize,
     Seconds,
+    decode_quantity,
+    encode_quantity,
     has_contact,
     is_address_port,
     is_http_url,
@@ -29,7 +32,8 @@ from tarrafa.config.formats import (
     parse_name_server,
     redact_url,
 )
-from tarrafa.config.sections import Collection, ScopeConfig
+from tarrafa.config.sections import Collection, ScopeConfig, UrlScoreWeights
+from tarrafa.errors import ConfigError
 from tarrafa.i18n import Message, message
 from tarrafa.model import DATA_SYNTAXES
 
@@ -39,6 +43,9 @@ PATTERNS_MAX = 1_000  # of one list
 NAME_SERVERS_MAX = 8
 RENDER_S_MAX, PAGES_AT_ONCE_MAX = 600, 16  # a browser takes some 300 MB
 KEY_CHARS_SHOWN = 80
+COMPLAINTS_MAX = 100  # in one table
+COMPLAINT_LOCATION = re.compile(r"(?:\[(?P<section>\w+)\] )?(?P<key>\w+(?:\.\w+)?)?")
+NESTED_KEYS = {f"weights.{field.name}" for field in msgspec.structs.fields(UrlScoreWeights)}
 ERROR_PATH = re.compile(r"^(?P<what>.*?)(?: - at `(?:key in )?\$(?P<path>[^`]*)`)?$", re.DOTALL)
 EXPECTED = re.compile(r"Expected `(.+?)(?: \| null)?`, got `(\w+)`$")
 INVALID_CHOICE = re.compile(r"Invalid enum value (.+)$")
@@ -53,6 +60,98 @@ EXPECTED_MESSAGES = {
 SECRET_KEYS = frozenset({"webhook", "proxy"})  # keys whose values may hold secrets
 NAME_MISSING = message("name is missing")
 UNKNOWN_KEY = re.compile(r"Object contains unknown field `(?P<key>[^`]*)`")
+
+_STORED_DECODER = msgspec.json.Decoder(Collection, dec_hook=decode_quantity)
+
+
+class Complaint(msgspec.Struct, frozen=True):
+    """One error, with its section and key. Without `key` it is about the section or the whole table."""
+
+    section: str
+    key: str
+    message: Message | str
+
+
+def validate_table(table: dict[str, Any]) -> tuple[Collection | None, list[Complaint]]:
+    """All errors of a table: the first error of each key, then the broken rules; and the collection without the keys of
+    wrong types. None if too much is wrong.
+    """
+    rest = {key: dict(value) if isinstance(value, dict) else value for key, value in table.items()}
+    found: list[Complaint] = []
+    while len(found) < COMPLAINTS_MAX:
+        try:
+            collection = msgspec.convert(rest, Collection, dec_hook=decode_quantity)
+        except msgspec.ValidationError as error:
+            found.append(_remove_cause(rest, error))
+            continue
+        return collection, merge_complaints(found, map(complaint_from_message, find_complaints(collection)))
+    return None, found
+
+
+def collection_from_table(table: dict[str, Any], where: str) -> Collection:
+    """A valid collection from a TOML or JSON table; `where` precedes the message of the first error."""
+    collection, complaints = validate_table(table)
+    if collection is None or complaints:
+        raise ConfigError(message("{where}: {complaint}", where=where, complaint=complaints[0].message))
+    return collection
+
+
+def merge_complaints(found: list[Complaint], more: Iterable[Complaint]) -> list[Complaint]:
+    """The complaints, and further ones about other keys."""
+    named = {(one.section, one.key) for one in found}
+    others = (one for one in more if (one.section, one.key) not in named)
+    return [*found, *islice(others, max(0, COMPLAINTS_MAX - len(found)))]
+
+
+def complaint_from_message(complaint: Message | str) -> Complaint:
+    """Split the location from a message: `[section] key: what`, or `key: what`."""
+    match = COMPLAINT_LOCATION.match(str(complaint))
+    section, key = (match["section"] or "", match["key"] or "") if match else ("", "")
+    sections = {field.name: field.type for field in msgspec.structs.fields(Collection)}
+    holder = sections.get(section) if section else Collection
+    keys = {field.name for field in msgspec.structs.fields(holder)} if holder is not None else set()
+    first, _, second = key.partition(".")
+    return Complaint(section, key if f"{first}.{second}" in NESTED_KEYS else first if first in keys else "", complaint)
+
+
+def _remove_cause(rest: dict[str, Any], error: msgspec.ValidationError) -> Complaint:
+    """msgspec's error; the wrong value is removed from the table, so that the next error can be found."""
+    match = ERROR_PATH.match(str(error))
+    assert match is not None
+    steps = [step.partition("[")[0] for step in path_steps(match["path"])]
+    complaint = explain_error(error, rest)
+    if complaint == NAME_MISSING:
+        rest["name"] = "a"
+        return Complaint("", "name", complaint)
+    held = rest
+    for step in steps if UNKNOWN_KEY.match(match["what"]) else steps[:-1]:
+        held[step] = held = dict(held[step])
+    if UNKNOWN_KEY.match(match["what"]):
+        known = {field.name for field in msgspec.structs.fields(type_at(steps))}
+        steps.append(next(key for key in held if key not in known))
+    del held[steps[-1]]
+    section, key = (steps[0], ".".join(steps[1:])) if len(steps) > 1 else ("", steps[0])
+    return Complaint(section, key[:KEY_CHARS_SHOWN], complaint)
+
+
+def encode_collection(collection: Collection) -> bytes:
+    """The collection as the frontier stores it."""
+    return msgspec.json.encode(collection, enc_hook=encode_quantity)
+
+
+def decode_collection(content: bytes) -> Collection:
+    """Decode a stored collection. A million roots take a second: do not call it on an event loop then."""
+    try:
+        collection = _STORED_DECODER.decode(content)
+        complaint = next(find_complaints(collection, is_stored=True), None)
+    except msgspec.ValidationError as error:
+        complaint = explain_error(error)
+    if complaint is not None:
+        raise ConfigError(message("{where}: {complaint}", where="stored collection", complaint=complaint))
+    return collection
+
+
+# -- rules -------------------------------------------------------------------------------------------------------------
 
 
 def find_complaints(collection: Collection, *, is_stored: bool = False) -> Iterator[Message]:

@@ -1,8 +1,9 @@
 """Decodes Content-Encoding and Transfer-Encoding (gzip, deflate, br, zstd, chunked) within a size limit.
 
-Promises: for any bytes, at most the limit and one part beyond it is unpacked, in time linear in input and output. A
-truncated stream gives the data before the cut, and garbage after its end is ignored. Any other fault raises.
-Pure. Knows nothing of header fields: codings have their HTTP names, in lower case.
+`decode_body` undoes what the header of a response names.
+Promises: for any bytes, at most the limit and one part beyond it is unpacked, in time linear in input and output: a
+megabyte that unpacks to a gigabyte is cut at the caller's limit. A truncated stream gives the data before the cut, and
+garbage after its end is ignored. Any other fault raises. Pure.
 """
 
 import re
@@ -14,8 +15,10 @@ from itertools import chain, repeat
 import brotli
 import zstandard
 
+from tarrafa.fetch.http_message import ResponseHead
 from tarrafa.i18n import Message, message
 
+NO_CODING = frozenset({"", "identity", "none", "utf-8", "7bit", "8bit", "binary"})  # also seen in the header
 CODINGS_MAX = 3  # applied one after the other; nobody needs two
 MEMBERS_MAX = 64  # of a gzip stream, concatenated; further ones are not read
 ZSTD_WINDOW_MAX = 8 << 20  # RFC 9659: the window that a decoder must offer and a server may use
@@ -39,8 +42,25 @@ class DecodedBodyTooLarge(ValueError):
     """The body unpacks to more than allowed."""
 
 
+def decode_body(head: ResponseHead, raw: bytes, size_max: int, *, prefix: bool = False) -> bytes:
+    """The body without its transfer and content encodings; at most `size_max` bytes.
+
+    A larger body raises an error, or, with `prefix`, is cut there.
+    """
+    body, named = raw, [head.joined("content-encoding"), head.joined("transfer-encoding")]
+    if any(named):
+        content, transfer = ([coding.strip() for coding in text.lower().split(",")] for text in named)
+        body = decode_chunked(raw) if "chunked" in transfer else raw
+        codings = [coding for coding in content + transfer if coding not in NO_CODING and coding != "chunked"]
+        body = decode(codings, body, size_max, prefix=prefix)
+    if len(body) > size_max and not prefix:
+        raise DecodedBodyTooLarge
+    return body[:size_max]
+
+
 def decode(codings: list[str], body: bytes, size_max: int, *, prefix: bool = False) -> bytes:
-    """The body without its codings, the last of which was applied last; at most `size_max` bytes.
+    """The body without its codings (HTTP names, in lower case), the last of which was applied last; at most `size_max`
+    bytes.
 
     A larger body raises an error, or, with `prefix`, is cut there.
     """

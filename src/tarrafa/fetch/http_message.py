@@ -1,7 +1,4 @@
-"""HTTP request, response and header block, with header parsing, body decoding and Retry-After.
-
-Promises: everything is bounded: a megabyte that unpacks to a gigabyte is cut at the caller's limit. Pure.
-"""
+"""HTTP request, response and header block, with header parsing and Retry-After. Pure."""
 
 import re
 from collections.abc import Callable
@@ -12,17 +9,13 @@ from typing import Literal
 
 import msgspec
 
-from tarrafa.fetch.content_encoding import DecodedBodyTooLarge, decode, decode_chunked
 from tarrafa.fetch.transfer_limits import BandwidthLimiter
 from tarrafa.i18n import Message
-from tarrafa.model import Status
 
 ACCEPT_ENCODING = "gzip, deflate, br, zstd"
 HEADER_BYTES_MAX = 256 << 10
 CONTENT_TYPE_CHARS_MAX, CONTENT_TYPES_CACHED_MAX = 300, 256
 WITHHELD = "(withheld)"  # replaces a secret where a request is shown
-TRUNCATION: dict[int, str] = {Status.TOO_LARGE: "length", Status.TOO_SLOW: "time", Status.STARVED: "time"}
-NO_CODING = frozenset({"", "identity", "none", "utf-8", "7bit", "8bit", "binary"})  # also seen in the header
 FOLD = re.compile(r"\r?\n[ \t]+")
 CODE = re.compile(r"[1-5][0-9][0-9]")
 MIME = re.compile(r"[a-z0-9!#$&^_.+-]{1,127}/[a-z0-9!#$&^_.+-]{1,127}")  # RFC 6838 section 4.2
@@ -120,22 +113,6 @@ def header_lines(request: FetchRequest, *, shown: bool = False) -> list[bytes]:
     return [line.replace("\r", " ").replace("\n", " ").encode("latin-1", "replace") for line in lines]
 
 
-def decode_body(head: ResponseHead, raw: bytes, size_max: int, *, prefix: bool = False) -> bytes:
-    """The body without its transfer and content encodings; at most `size_max` bytes.
-
-    A larger body raises an error, or, with `prefix`, is cut there.
-    """
-    body, named = raw, [head.joined("content-encoding"), head.joined("transfer-encoding")]
-    if any(named):
-        content, transfer = ([coding.strip() for coding in text.lower().split(",")] for text in named)
-        body = decode_chunked(raw) if "chunked" in transfer else raw
-        codings = [coding for coding in content + transfer if coding not in NO_CODING and coding != "chunked"]
-        body = decode(codings, body, size_max, prefix=prefix)
-    if len(body) > size_max and not prefix:
-        raise DecodedBodyTooLarge
-    return body[:size_max]
-
-
 def retry_after_s(head: ResponseHead, now: float) -> float:
     """Seconds that a server asks us to wait; 0 if it does not say."""
     text = head.get("retry-after")
@@ -145,8 +122,3 @@ def retry_after_s(head: ResponseHead, now: float) -> float:
         return max(0.0, parsedate_to_datetime(text).timestamp() - now)
     except (ValueError, TypeError, OverflowError):
         return 0.0
-
-
-def warc_truncation(status: int) -> str:
-    """The WARC-Truncated reason for an incomplete body."""
-    return TRUNCATION.get(status, "")

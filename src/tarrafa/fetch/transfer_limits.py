@@ -16,7 +16,7 @@ import pycurl
 from tarrafa.clock import boottime
 
 if TYPE_CHECKING:
-    from tarrafa.fetch.transfer import Transfer
+    from tarrafa.fetch.http_client import Transfer
 
 BURST_S = 0.1  # this much time's worth of bytes passes at once by default
 HANDOVER_S = 1.0  # a body that may continue but receives nothing gives its turn to the next

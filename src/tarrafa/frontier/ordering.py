@@ -15,8 +15,7 @@ from enum import IntEnum
 from fnmatch import translate
 from functools import lru_cache
 
-from tarrafa.config.patterns import HostMatcher
-from tarrafa.config.sections import StrategyConfig, UrlScoreWeights
+from tarrafa.config.sections import HostMatcher, StrategyConfig, UrlScoreWeights
 from tarrafa.model import UrlId, UrlRole
 from tarrafa.parse.url import DEFAULT_PORTS, split
 

@@ -15,8 +15,7 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from tarrafa.config.collection_file import read_user_file
-from tarrafa.config.formats import NUMBER_MAX, ByteSize, Seconds, decode_quantity, parse_size
+from tarrafa.config.formats import NUMBER_MAX, ByteSize, Seconds, decode_quantity, parse_size, read_user_file
 from tarrafa.config.validation import plain_message
 from tarrafa.errors import ConfigError
 from tarrafa.revisit.change_rate import DAY_S

@@ -6,7 +6,7 @@ import tomllib
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from tarrafa.config import ROOTS_MAX, Collection, collection_from_table
+from tarrafa.config import Collection, collection_from_table
 from tarrafa.coordinator.definitions.fields import (
     CHOICE_LABELS,
     FIELD_LABELS,
@@ -16,7 +16,7 @@ from tarrafa.coordinator.definitions.fields import (
 )
 from tarrafa.coordinator.definitions.form import FORM_CHARS_MAX, default_form, form_from_collection, table_from_form
 from tarrafa.coordinator.definitions.toml_writer import collection_to_toml, format_duration, format_size
-from tarrafa.crawl.scope.collection_loader import complete_collection, validate_table
+from tarrafa.crawl.scope.collection_loader import ROOTS_MAX, complete_collection, validate_table
 from tarrafa.i18n import PORTUGUESE, translator
 from tests.coordinator.definitions.collection_strategies import COLLECTIONS
 

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from tarrafa.crawl.supervisor import follower_process
+from tarrafa.crawl.supervisor import followers
 from tarrafa.crawl.supervisor.followers import FollowerCatchUp
 from tarrafa.frontier import address
 from tarrafa.graph import follower as graph
@@ -93,8 +93,8 @@ def test_only_the_triple_store_leaves_the_processor_to_the_crawl(data, monkeypat
     for follower in (graph, index, triples):
         monkeypatch.setattr(follower, "follow", lambda *arguments: None)
     for name in ("on_sigterm", "send_from_thread"):
-        monkeypatch.setattr(follower_process, name, lambda *arguments: None)
+        monkeypatch.setattr(followers, name, lambda *arguments: None)
     monkeypatch.setattr(address, "connect_blocking", lambda address: None)
     monkeypatch.setattr(address, "address_from_supervisor", lambda: None)
-    follower_process.main(data, projection)
-    assert niceness == [follower_process.NICE] * is_nice
+    followers.main(data, projection)
+    assert niceness == [followers.NICE] * is_nice

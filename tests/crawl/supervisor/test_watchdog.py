@@ -19,7 +19,7 @@ from tarrafa.config import Collection
 from tarrafa.crawl.explain.explain import explain
 from tarrafa.crawl.explain.page_and_site import describe_page
 from tarrafa.crawl.supervisor.child_processes import HANG_PAUSE_S_MAX, ChildProcess
-from tarrafa.crawl.supervisor.follower_process import FollowerHeartbeat
+from tarrafa.crawl.supervisor.followers import FollowerHeartbeat
 from tarrafa.crawl.supervisor.supervisor import Supervisor, submit_collection
 from tarrafa.crawl.supervisor.watchdog import SilenceLimits, Watchdog, silent_processes
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
@@ -176,7 +176,7 @@ def test_hangs_in_a_row_double_the_pause_up_to_a_limit(tmp_path, monkeypatch):
 async def test_heartbeat_of_a_follower_does_not_wait_for_the_disk(tmp_path, monkeypatch):
     """Measuring the backlog reads cursor and archive: a read that never returns must not silence the follower."""
     data, received, never = new_data(tmp_path / "d"), list[ProcessHeartbeat](), threading.Event()
-    monkeypatch.setattr("tarrafa.crawl.supervisor.follower_process.archive.bytes_behind", lambda *_: never.wait())
+    monkeypatch.setattr("tarrafa.crawl.supervisor.followers.archive.bytes_behind", lambda *_: never.wait())
     listener = HeartbeatListener(data, received.append)
     send_from_thread(data, FollowerHeartbeat(data, "graph", graph.cursor).heartbeat)
     await wait_until(lambda: len(received) >= 2, "the follower sends heartbeats", 15)

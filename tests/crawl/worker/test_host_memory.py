@@ -3,7 +3,7 @@
 import msgspec
 
 from tarrafa.crawl.scope.traps import PAGES_REMEMBERED_MIN, TrapMemoryState
-from tarrafa.crawl.worker.host_memory import HostMemory
+from tarrafa.crawl.worker.outcome import HostMemory
 from tarrafa.frontier.store.leases import MEMORY_BYTES_MAX
 from tarrafa.model import Visit
 from tarrafa.parse.host_profile import UNSTORED_PAGES_MAX

@@ -1,16 +1,21 @@
 """How much the workers of a machine may take: fewer hosts where it is slow, none while it is offline."""
 
+import asyncio
 import shutil
 
 import pytest
 
 from tarrafa.crawl.worker import resource_limits
 from tarrafa.crawl.worker.resource_limits import (
+    LAG_JITTER_S,
+    LAG_TICK_S,
+    LATE_TICKS_MAX,
     OFFLINE_HOSTS,
     OFFLINE_PAUSE_S,
     RECOVERY_S,
     STARVED_PAUSE_S,
     UNLIMITED,
+    LoopLag,
     NodeLimits,
     OverloadControl,
     ResourceLimits,
@@ -143,3 +148,79 @@ def test_a_node_pauses_before_the_disk_is_full_and_goes_on_when_there_is_room_to
         (False, False), (True, True),
     ]  # fmt: skip
     assert "the disk is nearly full (60 MB left, 64 MB needed)" in str(limits.trouble)
+
+
+# -- lag of the event loop, on a false clock ---------------------------------------------------------------------------
+
+
+class FalseLoop:
+    """Its clock moves when somebody sleeps, and further where it was told to be late."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+        self.lag = LoopLag(lambda: self.now)
+
+    def tick(self, late: float = 0.0) -> None:
+        self.lag.expect_tick()
+        self.now += LAG_TICK_S + late
+        self.lag.tick()
+
+
+def test_lateness_adds_up_since_a_moment():
+    loop = FalseLoop()
+    loop.tick(0.5)
+    middle = loop.now
+    loop.tick(0.25)
+    loop.tick()
+    assert loop.lag.lag_s(0.0) == pytest.approx(0.75)
+    assert loop.lag.lag_s(middle) == pytest.approx(0.25)
+    assert loop.lag.lag_s(loop.now) == 0.0
+
+
+def test_the_jitter_of_every_timer_does_not_add_up():
+    loop = FalseLoop()
+    for _ in range(6_000):
+        loop.tick(LAG_JITTER_S * 0.9)
+    assert loop.lag.lag_s(0.0) == 0.0
+
+
+def test_a_ring_that_is_overdue_counts_before_it_rings():
+    """After a long block the transfer's time limit may be noticed before the bell is."""
+    loop = FalseLoop()
+    loop.lag.expect_tick()
+    loop.now += 3.0
+    assert loop.lag.lag_s(0.0) == pytest.approx(3.0 - LAG_TICK_S)
+
+
+def test_what_was_late_before_a_transfer_began_is_not_its_lateness():
+    loop = FalseLoop()
+    loop.tick(10.0)
+    assert loop.lag.lag_s(loop.now - 2.0) == pytest.approx(2.0)
+
+
+def test_nobody_who_does_not_run_is_late():
+    assert LoopLag(lambda: 5.0).lag_s(0.0) == 0.0
+
+
+def test_only_so_much_is_remembered():
+    loop = FalseLoop()
+    for _ in range(LATE_TICKS_MAX + 10):
+        loop.tick(1.0)
+    assert loop.lag.lag_s(0.0) == pytest.approx(LATE_TICKS_MAX)
+
+
+async def test_the_task_rings_once_a_tick(monkeypatch):
+    loop = FalseLoop()
+    slept = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        loop.now += seconds + (0.4 if len(slept) == 2 else 0.0)
+        if len(slept) == 4:
+            raise asyncio.CancelledError
+
+    monkeypatch.setattr("tarrafa.crawl.worker.resource_limits.asyncio.sleep", sleep)
+    with pytest.raises(asyncio.CancelledError):
+        await loop.lag.run()
+    assert slept == [LAG_TICK_S] * 4
+    assert loop.lag.lag_s(0.0) == pytest.approx(0.4)

@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from tarrafa.config import ROOTS_MAX, Collection, Complaint
+from tarrafa.config import Collection, Complaint
 from tarrafa.config.validation import KEY_CHARS_SHOWN
 from tarrafa.coordinator.definitions.fields import CollectionField, collection_fields
 from tarrafa.coordinator.definitions.toml_writer import (
@@ -25,6 +25,7 @@ from tarrafa.coordinator.definitions.toml_writer import (
     toml_value,
     without_implied_hosts,
 )
+from tarrafa.crawl.scope.collection_loader import ROOTS_MAX
 from tarrafa.i18n import message
 
 FORM_CHARS_MAX = 128 << 20  # a million roots

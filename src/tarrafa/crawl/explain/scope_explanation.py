@@ -12,7 +12,7 @@ from enum import StrEnum
 import msgspec
 
 from tarrafa.config import Collection
-from tarrafa.config.patterns import HostMatcher, compile_url_patterns
+from tarrafa.config.sections import HostMatcher, compile_url_patterns
 from tarrafa.crawl.scope.admission import Admission
 from tarrafa.crawl.scope.traps import trap_reason
 from tarrafa.i18n import Message, message

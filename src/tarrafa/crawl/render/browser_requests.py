@@ -16,12 +16,11 @@ from dataclasses import dataclass, field
 from tarrafa.clock import boottime
 from tarrafa.crawl.render.page_render import AskedRequest, BrowserAnswer
 from tarrafa.crawl.scope.admission import Admission
-from tarrafa.crawl.worker.borrowed_host import BorrowedHostFetch
 from tarrafa.crawl.worker.fetcher import build_request, user_agent
 from tarrafa.crawl.worker.politeness import PoliteFetcher
-from tarrafa.crawl.worker.robots_fetch import ROBOTS_TTL_S, RobotsCache, RobotsFetch, to_robots_copy
-from tarrafa.fetch.content_encoding import DecodedBodyTooLarge, UndecodableBody
-from tarrafa.fetch.http_message import FetchRequest, FetchResponse, ResponseHead, decode_body
+from tarrafa.crawl.worker.robots_fetch import ROBOTS_TTL_S, RobotsFetch, to_robots_copy
+from tarrafa.fetch.content_encoding import DecodedBodyTooLarge, UndecodableBody, decode_body
+from tarrafa.fetch.http_message import FetchRequest, FetchResponse, ResponseHead
 from tarrafa.fetch.robots import ROBOTS_BYTES_MAX, RobotsRules, forbids_everything_for_now
 from tarrafa.frontier.messages import HostLoan
 from tarrafa.i18n import Message, message
@@ -74,8 +73,6 @@ class HostMeans:
 
     polite_fetcher: PoliteFetcher
     robots_fetch: RobotsFetch
-    borrowed: BorrowedHostFetch
-    robots_cache: RobotsCache
     admission: Callable[[], Admission]
     archive: Callable[[FetchRequest, FetchResponse], None]
     host_key: str
@@ -227,9 +224,9 @@ class BrowserRequests:
         answer = None
         try:
             request.time_max_s = min(request.time_max_s, self._time_left_s())
-            answer = await self.means.borrowed.fetch(request, loan)
+            answer = await self.means.robots_fetch.borrowed.fetch(request, loan)
         finally:
-            await self.means.borrowed.give_back(request.url, loan, answer)
+            await self.means.robots_fetch.borrowed.give_back(request.url, loan, answer)
         if answer is None or answer.status == Status.NOT_SENT:
             return FetchResponse(Status.TOO_SLOW, error=NOT_FREE)
         return answer
@@ -238,7 +235,7 @@ class BrowserRequests:
         """Borrow a host before the time of the page is over; None: it is not free."""
         clock = self.means.polite_fetcher.clock
         while (left_s := self._time_left_s()) > 0 and not self.means.polite_fetcher.is_stopped:
-            loan = await self.means.borrowed.borrow(key, 0.0)
+            loan = await self.means.robots_fetch.borrowed.borrow(key, 0.0)
             if loan.granted:
                 return loan
             if (loan.free_at - clock.now()) / clock.scale > left_s:
@@ -249,13 +246,13 @@ class BrowserRequests:
     async def _rules_of(self, key: str) -> RobotsRules | None:
         """The rules of another host: the frontier's copy, or its robots.txt. None: not to be had now. A redirected file
         counts as one that cannot be read."""
-        loan = await self.means.borrowed.borrow(key, 0.0)
+        loan = await self.means.robots_fetch.borrowed.borrow(key, 0.0)
         known = loan.robots_copy
         clock, collection = self.means.polite_fetcher.clock, self.means.polite_fetcher.collection
         if known is not None and known.expires > clock.now():
             if loan.granted:
-                await self.means.borrowed.give_back_unused(key, loan)
-            return await self.means.robots_cache.rules(known)
+                await self.means.robots_fetch.borrowed.give_back_unused(key, loan)
+            return await self.means.robots_fetch.cache.rules(known)
         if not loan.granted:
             later = await self._borrow(key)
             if later is None:
@@ -265,16 +262,16 @@ class BrowserRequests:
         request.size_max, request.time_max_s = ROBOTS_BYTES_MAX, max(0.1, self._time_left_s())
         answer = copy = rules = None
         try:
-            answer = await self.means.borrowed.fetch(request, loan)
+            answer = await self.means.robots_fetch.borrowed.fetch(request, loan)
             if answer is not None and answer.raw_head:
                 self.means.archive(request, answer)
             if answer is not None and not forbids_everything_for_now(answer.status) and answer.status not in REDIRECTS:
                 copy = to_robots_copy(answer, clock.now() + ROBOTS_TTL_S)
-                rules = await self.means.robots_cache.rules(copy)
+                rules = await self.means.robots_fetch.cache.rules(copy)
         finally:
             asked_s = rules.crawl_delay(user_agent(collection)) if rules is not None else None
             delay_s = min(asked_s or 0.0, float(collection.politeness.delay_max))
-            await self.means.borrowed.give_back(request.url, loan, answer, copy, delay_s)
+            await self.means.robots_fetch.borrowed.give_back(request.url, loan, answer, copy, delay_s)
         return rules
 
 

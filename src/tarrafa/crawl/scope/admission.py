@@ -1,4 +1,4 @@
-"""Scope of a collection: decides which URLs are admitted to the frontier.
+"""Scope of a collection: decides which URLs are admitted to the frontier, and which visits end without a request.
 
 The links of a page are offered to the frontier: those that the page allows to follow, in scope, each one hop deeper
 than the page. A URL whose extension shows an unwanted type, or that looks like a trap, is offered with its refusal: the
@@ -6,13 +6,18 @@ frontier knows it and does not fetch it.
 
 A collection that names its languages also looks beyond its hosts: links of a kept page to other hosts are offered too,
 unless they are excluded. Such a page is followed only if it is kept: by its language, first of all (`worker/outcome`).
+
+A waiting URL may have been taken down or refused since it was admitted, and robots.txt and the traps of its host are
+known to its session only: `visit_refusal_status` decides again, before each visit.
+Promises: pure. A waiting URL of a taken-down host or site is finished with `Status.TAKEN_DOWN`, before its host is
+contacted at all; `Status` names the other reasons.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 
 from tarrafa.config import Collection
 from tarrafa.crawl.scope.collection_loader import public_suffixes_of, url_identity_of
-from tarrafa.crawl.scope.traps import trap_reason
+from tarrafa.crawl.scope.traps import TrapMemory, trap_reason
 from tarrafa.frontier.messages import DiscoveredUrl
 from tarrafa.model import DATA_SYNTAXES, HostId, Listing, Page, Status, UrlId, UrlRole, Visit
 from tarrafa.parse.mime_by_extension import mime_types_of
@@ -104,6 +109,27 @@ class Admission:
     def url_refusal_status(self, url: str) -> int:
         """Why a URL in scope is not requested, by its shape, its extension or a takedown; 0 if it may be requested."""
         return Status.TAKEN_DOWN if self.is_taken_down(url) else self._shape_refusal(url)
+
+    def takedown_or_dismissal_status(self, visit: Visit) -> int:
+        """The status of a visit that needs no contact with its host; 0: it needs one."""
+        if visit.dismissed:  # for a better page, or because its run has found no way to it
+            return Status.REPLACED if self._collection.keeps_fresh else Status.NOT_FOUND_AGAIN
+        return Status.TAKEN_DOWN if self.is_taken_down(visit.url) else 0
+
+    def visit_refusal_status(self, visit: Visit, traps: TrapMemory, robots_allows: Callable[[str], bool]) -> int:
+        """Why no request may be made: scope, robots.txt, traps; 0: one may. Takedowns and dismissals come before
+        this."""
+        limit = self._collection.scope.depth_max
+        if visit.depth and visit.role == UrlRole.PAGE:  # roots (depth 0), sitemaps and feeds are always in scope
+            if not self.may_fetch(visit.url) or (limit is not None and visit.depth > limit):
+                return Status.OUT_OF_SCOPE
+            if refusal := self.url_refusal_status(visit.url):
+                return refusal
+        if not robots_allows(visit.url):
+            return Status.ROBOTS
+        if traps.is_hostile:
+            return Status.HOSTILE
+        return Status.TRAP if visit.content_id is None and traps.is_barren(visit.url) else 0
 
     def _shape_refusal(self, url: str) -> int:
         types = mime_types_of(url)

@@ -6,6 +6,7 @@ hosts and vocabularies.
 
 import re
 import ssl
+import tomllib
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -14,7 +15,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from tarrafa import config
-from tarrafa.config import COMPLAINTS_MAX, ROOTS_MAX, Collection, Complaint
+from tarrafa.config import COMPLAINTS_MAX, Collection, Complaint
+from tarrafa.config.formats import read_user_file
 from tarrafa.errors import ConfigError
 from tarrafa.i18n import joined, message
 from tarrafa.parse.language import CODES, code_from_name
@@ -24,21 +26,27 @@ from tarrafa.parse.rdf.prefixes import PREFIXES, expand_prefix, vocabulary_of
 from tarrafa.parse.url import DEFAULT_PORTS, UrlIdentity, split
 from tarrafa.runtime.public_suffix_list import bundled_suffix_list
 
+ROOTS_MAX = 1_000_000
 VOCABULARIES_MAX = 100
+COMMENT = re.compile(r"(?:^|\s)#")  # in a file of roots; a fragment has no space before it
 HOST_PATTERN = re.compile(r"(?:[\w-]+(?:\.[\w-]+)+|localhost|\[[0-9a-fA-F:.]+\])(?::\d{1,5})?(?:[/?].*)?")
 
 
 def load_collection(path: Path) -> Collection:
     """Read a collection file. A root may be a URL or a bare host name; hosts absent means exactly the roots' hosts."""
-    read = config.read_collection_file(path)
-    if read.collection is None:
-        return _raise_complaints(None, read.complaints, str(path))
-    network, wrong = read.collection.network, read.complaints
+    try:
+        table = tomllib.loads(read_user_file(path))
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}") from None
+    collection, wrong = config.validate_table(table)
+    if collection is None:
+        return _raise_complaints(None, wrong, str(path))
+    roots, network = _roots_with_locations(collection, path), collection.network
     if network.ca_file is not None:  # relative to the collection file, and there
         file = path.parent / network.ca_file
         wrong = config.merge_complaints(wrong, _check_ca_file(file))
         network = replace(network, ca_file=str(file.resolve()))
-    whole, more = _complete_collection(replace(read.collection, network=network), read.roots)
+    whole, more = _complete_collection(replace(collection, network=network), roots)
     return _raise_complaints(whole, config.merge_complaints(wrong, more), str(path))
 
 
@@ -55,9 +63,25 @@ def validate_table(
     collection, found = config.validate_table(table)
     if collection is not None:
         found = config.merge_complaints(found, _check_file_options(collection, before))
-        collection, more = _complete_collection(collection, config.roots_with_locations(collection), before)
+        collection, more = _complete_collection(collection, _roots_with_locations(collection), before)
         found = config.merge_complaints(found, more)
     return (None if found else collection), found
+
+
+def _roots_with_locations(collection: Collection, path: Path | None = None) -> list[tuple[str, str]]:
+    """The roots as written, each with its location: in the collection itself, and in the `roots_file` that the file at
+    `path` names."""
+    roots = [(root, f"roots[{number}]") for number, root in enumerate(collection.roots)]
+    if path is None or collection.roots_file is None:
+        return roots
+    try:
+        lines = read_user_file(path.parent / collection.roots_file).splitlines()
+    except ConfigError as error:
+        raise ConfigError(f"{path}: roots_file: {error}") from None
+    for number, line in enumerate(lines, 1):
+        if root := COMMENT.split(line, maxsplit=1)[0].strip():
+            roots.append((root, f"{collection.roots_file}:{number}"))
+    return roots
 
 
 def _raise_complaints(collection: Collection | None, wrong: list[Complaint], where: str) -> Collection:

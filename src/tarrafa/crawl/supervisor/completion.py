@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from tarrafa.clock import boottime
+from tarrafa.crawl.supervisor.followers import CaughtUp
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.messages import CollectionStatus, FrontierOverview
 from tarrafa.i18n import Message, joined, message, messages
@@ -29,7 +30,6 @@ from tarrafa.model import GIVEN_UP, Status, status_name
 SETTLE_S = 5.0  # followers of other machines deliver their weights every second
 SWEPT_AT_ONCE, SWEEPS_AT_ONCE = 2_000, 10  # pages per call, and calls per check
 ROOT_FAILURES = GIVEN_UP | {Status.NAME_UNKNOWN, Status.ROBOTS, Status.REDIRECTS_EXCEEDED}
-CaughtUp = Callable[[], bool]  # whether all that was archived until some moment has reached the followers; blocks
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,32 +1,53 @@
 """The followers of a data directory: one process for the graph, and one each for every part of index and triple store.
 
-`Followers` and `FollowerCatchUp` are for the supervisor: which of them run, and whether they have caught up with the
-archive. The processes are those of `follower_process.py`. The code of the projections is imported when it is first
-needed, after the workers were started.
+A follower keeps its projection up to date with the archive. It never touches the crawl: only the graph's weights are
+sent to the frontier. `Followers` and `FollowerCatchUp` are for the supervisor: which of them run, and whether they have
+caught up with the archive. `main` is the process of one follower.
+Promises: the code of a projection is imported when it is first needed: by the supervisor after the workers were
+started, by a follower only that of its own projection.
 """
 
-from tarrafa.archive.warc_reader import visit_lengths
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tarrafa.archive import warc_reader as archive
+from tarrafa.clock import boottime
 from tarrafa.crawl.supervisor.child_processes import ChildProcess
-from tarrafa.crawl.supervisor.completion import CaughtUp
 from tarrafa.errors import ConfigError
 from tarrafa.i18n import message
-from tarrafa.index import shards
-from tarrafa.index.shards import ShardLayout
+from tarrafa.runtime.child_process import on_sigterm, run_child
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.triples import storage
+from tarrafa.runtime.heartbeat import PROCESS_HEARTBEAT_EVERY_S, ProcessHeartbeat, send_from_thread
 
-MODULE = "tarrafa.crawl.supervisor.follower_process"
+if TYPE_CHECKING:
+    from tarrafa.index.shards import ShardLayout
+
+MODULE = "tarrafa.crawl.supervisor.followers"
+PROGRESS_TIME_SHARE = 0.005  # of our time for measuring the backlog: an archive may have thousands of files
+# Of the triple store, which needs little. Index and graph have the priority of the workers: what they have not done
+# when the last page has come is waited for, while a processor is idle.
+NICE = 5
+CaughtUp = Callable[[], bool]  # whether all that was archived until some moment has reached the followers; blocks
+ReadCursor = Callable[[DataDirectory], archive.Cursor]
+Follow = Callable[[DataDirectory, threading.Event], None]
 
 
 class Followers:
     """The follower processes. `layout`: the parts into which a new index is divided."""
 
-    def __init__(self, data: DataDirectory, layout: ShardLayout | None) -> None:
+    def __init__(self, data: DataDirectory, layout: "ShardLayout | None") -> None:
         self._data, self._layout = data, layout
         self.children: list[ChildProcess] = []
 
     def prepare(self) -> None:
         """Set the layout of a new index, remove stray parts, and create the children."""
+        from tarrafa.index import shards
+        from tarrafa.triples import storage
+
         wanted, there = self._layout, shards.read_layout(self._data)
         if wanted is not None and wanted != there:
             if shards.exists(self._data):
@@ -46,6 +67,8 @@ class Followers:
 
     def renew(self) -> None:
         """Create the children anew: the previous ones were dismissed."""
+        from tarrafa.index import shards
+
         self.children = [ChildProcess.for_module(self._data, "graph", MODULE, projection="graph")]
         for part in shards.parts(self._data):
             for role in ("index", "triples"):
@@ -90,7 +113,7 @@ class FollowerCatchUp:
 
     def __init__(self, data: DataDirectory, collection: str) -> None:
         self._data, self._collection = data, collection
-        self._until = visit_lengths(data.archive)
+        self._until = archive.visit_lengths(data.archive)
         self._commits: list[int] | None = None  # commits of the triple store that hold all of it, to be published
 
     def is_complete(self) -> bool:
@@ -106,3 +129,70 @@ class FollowerCatchUp:
                 return False
             self._commits = found
         return triples_status.are_published(self._data, self._commits)
+
+
+# -- the process of one follower ---------------------------------------------------------------------------------------
+
+
+def main(data: DataDirectory, projection: str, part: str = "") -> None:
+    """Follow, until the supervisor ends this process."""
+    stop, data = threading.Event(), DataDirectory(data.root, part)
+    on_sigterm(stop.set)
+    read_cursor, follow = {"graph": _graph, "index": _index, "triples": _triples}[projection]()
+    send_from_thread(data, FollowerHeartbeat(data, projection, read_cursor).heartbeat)
+    if projection == "triples":
+        os.nice(NICE)
+    follow(data, stop)
+
+
+def _graph() -> tuple[ReadCursor, Follow]:
+    from tarrafa.frontier.address import address_from_supervisor, connect_blocking
+    from tarrafa.frontier.messages import UrlWeight
+    from tarrafa.graph import follower
+
+    def follow(data: DataDirectory, stop: threading.Event) -> None:
+        frontier = connect_blocking(address_from_supervisor())
+
+        def deliver(collection: str, weights: list[UrlWeight]) -> None:
+            frontier.call("update_weights", collection, weights)
+
+        follower.follow(data, deliver, stop)
+
+    return follower.cursor, follow
+
+
+def _index() -> tuple[ReadCursor, Follow]:
+    from tarrafa.index import follower
+
+    return follower.cursor, follower.follow
+
+
+def _triples() -> tuple[ReadCursor, Follow]:
+    from tarrafa.triples import follower, status
+
+    return status.cursor, follower.follow
+
+
+class FollowerHeartbeat:
+    """How far one follower is behind, for its heartbeat. The measuring has a thread of its own: a heartbeat never waits
+    for the disk. Another thread does the following."""
+
+    def __init__(self, data: DataDirectory, projection: str, read_cursor: ReadCursor) -> None:
+        self._data, self._cursor = data, read_cursor
+        self._name = f"{projection}-{data.part}" if data.part else projection
+        self._behind_bytes = 0
+        threading.Thread(target=self._measure, name="backlog", daemon=True).start()
+
+    def _measure(self) -> None:
+        while True:
+            began = boottime()
+            with contextlib.suppress(Exception):  # the follower itself reports what is wrong
+                self._behind_bytes = archive.bytes_behind(self._data.archive, self._cursor(self._data))
+            time.sleep(max(PROCESS_HEARTBEAT_EVERY_S, (boottime() - began) / PROGRESS_TIME_SHARE))
+
+    def heartbeat(self) -> ProcessHeartbeat:
+        return ProcessHeartbeat(self._name, os.getpid(), behind_bytes=self._behind_bytes)
+
+
+if __name__ == "__main__":
+    run_child(main)

@@ -23,17 +23,15 @@ from tarrafa.crawl.worker.parser_with_sandbox import DecodedBody, ParseJob
 from tarrafa.crawl.worker.resource_limits import ResourceShare
 from tarrafa.crawl.worker.stats import WorkerStats
 from tarrafa.credentials import Credential, CredentialCache, mask_response_head
-from tarrafa.fetch.content_encoding import DecodedBodyTooLarge, UndecodableBody
+from tarrafa.fetch.content_encoding import DecodedBodyTooLarge, UndecodableBody, decode_body
 from tarrafa.fetch.http_client import HttpClient
 from tarrafa.fetch.http_message import (
     ACCEPT_ENCODING,
     FetchRequest,
     FetchResponse,
     ResponseHead,
-    decode_body,
     header_lines,
     parse_head,
-    warc_truncation,
 )
 from tarrafa.fetch.transfer_limits import BandwidthLimiter
 from tarrafa.i18n import message
@@ -43,6 +41,8 @@ from tarrafa.runtime.data_dir import DataDirectory
 
 ADDRESSES_CACHED_MAX = 1_024
 UNPARSED_BYTES_MAX = 128 << 20
+# The WARC-Truncated reason for an incomplete body.
+WARC_TRUNCATION: dict[int, str] = {Status.TOO_LARGE: "length", Status.TOO_SLOW: "time", Status.STARVED: "time"}
 ACCEPT = "text/html,application/xhtml+xml,text/plain;q=0.9,*/*;q=0.5"
 
 
@@ -230,7 +230,7 @@ def build_exchange(
         response.raw_head + response.raw_body,
         len(response.raw_head),
         response.address,
-        warc_truncation(response.status),
+        WARC_TRUNCATION.get(response.status, ""),
         payload,
         archived_payload=visit.payload if visit is not None else "",
         archived_at=visit.archived if visit is not None else 0.0,

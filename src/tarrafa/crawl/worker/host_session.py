@@ -26,13 +26,11 @@ from tarrafa.clock import Clock, boottime
 from tarrafa.config import Collection
 from tarrafa.crawl.worker.collection_state import CollectionInForce, WorkerCollections
 from tarrafa.crawl.worker.fetcher import build_request, decode_response
-from tarrafa.crawl.worker.host_memory import HostMemory
-from tarrafa.crawl.worker.outcome import FinishedVisit, conclude, refuse_visit
+from tarrafa.crawl.worker.outcome import FinishedVisit, HostMemory, conclude, refuse_visit
 from tarrafa.crawl.worker.parser_with_sandbox import DecodedBody, ParseJobResult
 from tarrafa.crawl.worker.politeness import HostPacing, HostResolver, PoliteFetcher, RequestFetcher
 from tarrafa.crawl.worker.resource_limits import OverloadControl
 from tarrafa.crawl.worker.robots_fetch import RobotsCache, RobotsFetch
-from tarrafa.crawl.worker.visit_refusal import takedown_or_dismissal_status, visit_refusal_status
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse, retry_after_s
 from tarrafa.fetch.robots import RobotsRules
 from tarrafa.frontier.messages import VISITS_PER_LEASE, DiscoveredUrl, HostReport, Lease, NextVisits, VisitReport
@@ -41,7 +39,7 @@ from tarrafa.model import BUSY, UNREACHED, HostId, Page, Status, UrlRole, Visit,
 from tarrafa.parse.url import host_name
 
 if TYPE_CHECKING:
-    from tarrafa.crawl.render.host_render import HostRender, RenderedPage
+    from tarrafa.crawl.render.renderer import HostRender, RenderedPage
 
 WANTED_MAX = 1_024
 VISITS_IN_HAND_S, VISITS_IN_HAND_MAX = 1.0, 256  # visits to have in hand: as many as the host takes in that time
@@ -277,9 +275,8 @@ class HostSession:
     def _settle_without_request(self) -> bool:
         """Finish visits that were dismissed or taken down: they need no request, so their host need not answer. Returns
         whether there were any."""
-        found = [
-            (visit, status) for visit in self.visits.waiting if (status := self._takedown_or_dismissal_status(visit))
-        ]
+        status_of = self.admission.takedown_or_dismissal_status
+        found = [(visit, status) for visit in self.visits.waiting if (status := status_of(visit))]
         for visit, status in found:
             self.visits.dismiss(visit)
             self._refuse(visit, status)
@@ -292,9 +289,6 @@ class HostSession:
     def _record(self, done: FinishedVisit) -> None:
         self.visits.note_recorded()
         self._committer.record_visit(self, done)
-
-    def _takedown_or_dismissal_status(self, visit: Visit) -> int:
-        return takedown_or_dismissal_status(visit, self.collection, self.admission)
 
     async def _wait_for_visits(self) -> None:
         """Return when there is something to visit, or when nothing more will come."""
@@ -469,7 +463,7 @@ class HostSession:
     ) -> "tuple[ParseJobResult, RenderedPage | None, bool]":
         """Render a page that scripts make, and parse the result; with it the facts, and whether nothing was left out
         because the session stops."""
-        from tarrafa.crawl.render.host_render import has_gained, merge_fetched, reason_to_render, rendered_job
+        from tarrafa.crawl.render.renderer import has_gained, merge_fetched, reason_to_render, rendered_job
 
         kind, job = response.head.content_type or body.type, body.job
         if self._new_render is None or job is None or visit.role != UrlRole.PAGE:
@@ -521,9 +515,10 @@ class HostSession:
 
     def _status_without_request(self, visit: Visit) -> int:
         """Why no request may be made for this visit; 0 if one may."""
-        if status := self._takedown_or_dismissal_status(visit) or self.polite_fetcher.resolved.error:
+        admission = self.admission
+        if status := admission.takedown_or_dismissal_status(visit) or self.polite_fetcher.resolved.error:
             return status
-        return visit_refusal_status(visit, self.collection, self.admission, self.memory.traps, self.robots_fetch.allows)
+        return admission.visit_refusal_status(visit, self.memory.traps, self.robots_fetch.allows)
 
 
 class SessionTable:

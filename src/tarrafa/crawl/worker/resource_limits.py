@@ -4,14 +4,16 @@ The supervisor writes `ResourceLimits` into `DATA/run/orders.json` (`NodeLimits`
 second (`ResourceShare`): so new limits hold without a restart, and no process waits for another. A missing or
 unreadable file limits nothing; a file that cannot be written on a full disk is written again later.
 Promises: a crawl in the foreground ends with an error when the disk is full; a node pauses instead, well before
-anything fails, and resumes by itself, at a higher threshold than it pauses at. When this machine was too slow, at most
-once every few seconds, a worker halves the number of its hosts; when that has not happened for a while, it adds a
-quarter, until it visits all again. When very many different hosts in a row are unreachable, this machine counts as
-offline.
+anything fails, and resumes by itself, at a higher threshold than it pauses at. When this machine was too slow (which
+`LoopLag` measures), at most once every few seconds, a worker halves the number of its hosts; when that has not happened
+for a while, it adds a quarter, until it visits all again. When very many different hosts in a row are unreachable, this
+machine counts as offline.
 """
 
+import asyncio
 import contextlib
 import shutil
+from collections import deque
 from collections.abc import Callable, Sized
 from pathlib import Path
 
@@ -30,6 +32,9 @@ OFFLINE_HOSTS = 20
 OFFLINE_PAUSE_S = 30.0  # then hosts are leased again
 SHARE_MIN, STARVED_PAUSE_S, RECOVERY_S = 0.05, 10.0, 60.0
 PAUSE_BELOW, RESUME_ABOVE = 2.0, 3.0  # times the minimum that every command needs
+LAG_TICK_S = 0.1
+LAG_JITTER_S = 0.05  # every timer is a little late; that is harmless and must not add up
+LATE_TICKS_MAX = 10_000
 
 
 class ResourceLimits(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -141,6 +146,50 @@ class ResourceShare:
     @property
     def bandwidth(self) -> float | None:
         return None if self.current.bandwidth is None else max(1.0, self.current.bandwidth / self.workers)
+
+
+class LoopLag:
+    """The lag of this process's event loop, to tell a slow host from an overloaded machine. `run` is a task of that
+    loop; `lag_s` may be called at any time.
+
+    A busy machine reads late what arrived long ago, and would blame the host for its own delay. A timer rings ten times
+    a second, and how late each tick came is recorded: a loop that was late for its own timer was late for transfers,
+    too.
+    """
+
+    def __init__(self, clock: Callable[[], float] = boottime) -> None:
+        self._clock = clock
+        self._late: deque[tuple[float, float]] = deque(maxlen=LATE_TICKS_MAX)  # time of the tick, its lag
+        self._due = float("inf")
+
+    async def run(self) -> None:
+        """Tick until cancelled."""
+        while True:
+            self.expect_tick()
+            await asyncio.sleep(LAG_TICK_S)
+            self.tick()
+
+    def expect_tick(self) -> None:
+        """Schedule the next tick."""
+        self._due = self._clock() + LAG_TICK_S
+
+    def tick(self) -> None:
+        """Record the tick that was due."""
+        late = self._clock() - self._due
+        if late > LAG_JITTER_S:
+            self._late.append((self._clock(), late))
+        self._due = float("inf")
+
+    def lag_s(self, since: float) -> float:
+        """Seconds by which the loop was late after the boot time `since`; an overdue tick counts as well."""
+        total = 0.0
+        for rang_at, late in reversed(self._late):
+            if rang_at <= since:
+                break
+            total += min(late, rang_at - since)
+        now = self._clock()
+        overdue = min(now - self._due, now - since)
+        return total + overdue if overdue > LAG_JITTER_S else total
 
 
 class OverloadControl:

@@ -11,13 +11,12 @@ from collections.abc import Callable
 from xxhash import xxh3_128_digest
 
 from tarrafa.crawl.scope.traps import TrapMemory
-from tarrafa.crawl.worker.borrowed_host import BorrowedHostFetch, HostLender
 from tarrafa.crawl.worker.fetcher import build_request, user_agent
-from tarrafa.crawl.worker.politeness import HostResolver, PoliteFetcher
+from tarrafa.crawl.worker.politeness import BorrowedHostFetch, HostLender, HostResolver, PoliteFetcher
 from tarrafa.crawl.worker.resource_limits import OverloadControl
 from tarrafa.crawl.worker.worker_fence import Registration
-from tarrafa.fetch.content_encoding import UndecodableBody
-from tarrafa.fetch.http_message import FetchRequest, FetchResponse, decode_body, retry_after_s
+from tarrafa.fetch.content_encoding import UndecodableBody, decode_body
+from tarrafa.fetch.http_message import FetchRequest, FetchResponse, retry_after_s
 from tarrafa.fetch.robots import ROBOTS_BYTES_MAX, RobotsRules, forbids_everything_for_now
 from tarrafa.fetch.robots import parse as parse_robots
 from tarrafa.frontier.api import Frontier

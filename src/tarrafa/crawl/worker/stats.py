@@ -13,7 +13,6 @@ from heapq import heappush, heapreplace
 from itertools import count
 
 from tarrafa.clock import boottime
-from tarrafa.fetch.loop_lag import LoopLag
 from tarrafa.i18n import Message, joined
 from tarrafa.model import VisitRecord
 from tarrafa.runtime.heartbeat import (
@@ -80,8 +79,10 @@ class WorkerNotices:
 
 
 class WorkerHeartbeat:
-    def __init__(self, name: str, stats: WorkerStats, notices: WorkerNotices, lag: LoopLag) -> None:
-        self._name, self._stats, self._notices, self.lag = name, stats, notices, lag
+    """Makes the worker's heartbeats. `lag_s`: by how much its event loop was late since a boot time."""
+
+    def __init__(self, name: str, stats: WorkerStats, notices: WorkerNotices, lag_s: Callable[[float], float]) -> None:
+        self._name, self._stats, self._notices, self._lag_s = name, stats, notices, lag_s
 
     def make(self, hosts: int, hosts_max: int, connections: int) -> ProcessHeartbeat:
         newest, failures, slowest = self._stats.take_recent()
@@ -94,7 +95,7 @@ class WorkerHeartbeat:
             hosts=hosts,
             hosts_max=hosts_max,
             connections=connections,
-            lag_s=self.lag.lag_s(boottime() - PROCESS_HEARTBEAT_EVERY_S),
+            lag_s=self._lag_s(boottime() - PROCESS_HEARTBEAT_EVERY_S),
             note=self._notices.text(),
             newest=newest,
             failures=failures,

@@ -25,13 +25,12 @@ from tarrafa.crawl.worker.fetcher import Fetcher, RequestCredentials
 from tarrafa.crawl.worker.host_session import HostSession, SessionTable
 from tarrafa.crawl.worker.parser_with_sandbox import ParserWithSandbox
 from tarrafa.crawl.worker.politeness import HostResolver
-from tarrafa.crawl.worker.resource_limits import OFFLINE_PAUSE_S, OverloadControl, ResourceShare
+from tarrafa.crawl.worker.resource_limits import OFFLINE_PAUSE_S, LoopLag, OverloadControl, ResourceShare
 from tarrafa.crawl.worker.robots_fetch import RobotsCache
 from tarrafa.crawl.worker.stats import WorkerHeartbeat, WorkerNotices, WorkerStats
 from tarrafa.crawl.worker.worker_fence import WorkerFence, free_name, register
 from tarrafa.errors import FrontierError, TarrafaError, Unreachable
 from tarrafa.fetch.http_client import HttpClient
-from tarrafa.fetch.loop_lag import LoopLag
 from tarrafa.frontier.address import Address, OpenFrontier, address_from_supervisor, connect
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.clock_sync import ClockAgreement, sync_clock
@@ -43,8 +42,7 @@ from tarrafa.runtime.process_identity import raise_file_limit
 
 if TYPE_CHECKING:
     from tarrafa.crawl.render.browser_requests import AnswerCache
-    from tarrafa.crawl.render.host_render import HostRender
-    from tarrafa.crawl.render.renderer import Renderer
+    from tarrafa.crawl.render.renderer import HostRender, Renderer
 
 LEASE_EVERY_S, LIMITS_EVERY_S = 0.2, 1.0
 FIRST_HOSTS = 10  # until the collection's number is known
@@ -86,12 +84,12 @@ class Worker:
         workers: int,
         stop: StopSignal,
     ) -> None:
-        clock, stats, link_cache, lag = agreed.clock, WorkerStats(), LinkCache(), LoopLag()
+        clock, stats, link_cache, self._lag = agreed.clock, WorkerStats(), LinkCache(), LoopLag()
         terms, asked_at = registered
         self._data, self._frontier, self._stop = data, frontier, stop
         self._limits = ResourceShare(data, workers, connections_max)
         notices = WorkerNotices(agreed.notice(), link_cache.hit_rate_text, lambda: self._limits.current.why)
-        self._heartbeat = WorkerHeartbeat(name, stats, notices, lag)
+        self._heartbeat = WorkerHeartbeat(name, stats, notices, self._lag.lag_s)
         self._collections = WorkerCollections(data, clock, frontier)
         self._sessions = SessionTable(self._collections)
         self._overload = OverloadControl(self._sessions, self._hosts_max, notices)
@@ -107,7 +105,7 @@ class Worker:
             self._collections.receive_states,
         )
         unheard_s = terms.lease_s * REQUEST_MARGIN
-        client = HttpClient(connections_max, self._fence.may_send, lag=lag.lag_s, unheard_s=unheard_s)
+        client = HttpClient(connections_max, self._fence.may_send, lag=self._lag.lag_s, unheard_s=unheard_s)
         self._fetcher = Fetcher(client, RequestCredentials(data), self._limits, stats)
         recorder = VisitRecorder(WarcWriter(data.archive, name, clock.now()), clock, self._collections)
         self._committer = Committer(
@@ -137,7 +135,7 @@ class Worker:
     async def run(self) -> None:
         """Work until stopped, or until the leases are lost."""
         on_sigterm(self.stop)
-        measuring = asyncio.create_task(self._heartbeat.lag.run())
+        measuring = asyncio.create_task(self._lag.run())
         heartbeats = asyncio.create_task(send_heartbeats(self._data, self._make_heartbeat))
         limiting = asyncio.create_task(self._apply_limits())
         leasing = asyncio.create_task(self._lease_hosts())
@@ -195,18 +193,14 @@ class Worker:
     def _new_render(self, session: HostSession) -> "HostRender":
         """What renders the pages of a host. Its code is loaded for the first page that scripts make."""
         from tarrafa.crawl.render.browser_requests import AnswerCache, HostMeans
-        from tarrafa.crawl.render.host_render import HostRender
-        from tarrafa.crawl.render.renderer import Renderer
+        from tarrafa.crawl.render.renderer import HostRender, Renderer
 
         if self._renders is None:
             self._renders = Renderer((str(self._data.root.resolve()),)), AnswerCache()
             self._closing.callback(self._renders[0].close)
-        robots = session.robots_fetch
         means = HostMeans(
             session.polite_fetcher,
-            robots,
-            robots.borrowed,
-            robots.cache,
+            session.robots_fetch,
             lambda: session.admission,
             self._committer.archive_exchange,
             session.lease.host_key,

@@ -6,7 +6,8 @@ import sys
 import pytest
 
 from tarrafa.config.sections import Collection, RenderConfig
-from tarrafa.crawl.render.host_render import (
+from tarrafa.crawl.render.page_render import RenderedDocument
+from tarrafa.crawl.render.renderer import (
     FRUITLESS_MAX,
     THIN_CHARS,
     _with_base,
@@ -15,7 +16,6 @@ from tarrafa.crawl.render.host_render import (
     merge_fetched,
     reason_to_render,
 )
-from tarrafa.crawl.render.page_render import RenderedDocument
 from tarrafa.crawl.scope.traps import TrapMemory
 from tarrafa.crawl.worker.parser_with_sandbox import ParseJobResult
 from tarrafa.model import Link, Page, RobotsMeta
