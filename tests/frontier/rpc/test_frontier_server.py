@@ -24,6 +24,7 @@ from tarrafa.frontier.rpc.codec_and_handshake import (
     HandshakeHello,
     HandshakeProof,
     client_handshake,
+    decode_result,
     encode_request,
     read_frame,
 )
@@ -314,7 +315,7 @@ async def test_a_call_that_is_cancelled_in_the_moment_of_its_answer_is_cancelled
 ) -> None:
     """Else a Ctrl-C is lost, and the command runs on."""
     client = await RemoteFrontier.connect_tcp(url_server.host, url_server.port, TOKEN)
-    call, decode = asyncio.create_task(client.overview()), frontier_client.decode_result
+    call, decode = asyncio.create_task(client.overview()), decode_result
 
     def decode_and_cancel(method: str, reply: Any) -> Any:
         asyncio.get_running_loop().call_soon(call.cancel)  # after the answer is there, before the caller runs
