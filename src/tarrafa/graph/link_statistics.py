@@ -7,7 +7,7 @@ Knows nothing of reports.
 
 import msgspec
 
-from tarrafa.graph.store import graph_exists, graph_file
+from tarrafa.graph.graph_writer import graph_exists, graph_file
 from tarrafa.model import GONE, Status
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.heartbeat import Count

@@ -24,15 +24,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tarrafa.graph.pagerank_kernels import KERNELS
-from tarrafa.runtime.compiled_kernels import CompiledFunction, CompiledKernels, KernelsUnavailable
+from tarrafa.runtime.compiled_kernels import CompiledFunction, CompiledKernels, Kernel, KernelsUnavailable
 
 DAMPING = 0.85
 TOLERANCE = 1e-9  # of the sum of all values, from one sweep to the next: the error of a single value is below 1e-5
 SWEEPS_MAX = 200
 COMPILED_LINKS_MIN = 1_000_000  # links; smaller graphs use numpy, which is done before the kernels are compiled
 
-kernels = CompiledKernels("tarrafa.graph.pagerank_kernels", KERNELS)
+KERNELS = {
+    "sweep": Kernel("sweep", "int64* int32* int32* int64 float64* float64* float64 int64 float64*"),
+    "receive": Kernel("receive", "int64* int32* float64* float64* int64"),
+}
+kernels = CompiledKernels(__name__, KERNELS)
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int32]
@@ -152,3 +155,50 @@ def _sweep_compiled(
     sweeps = functions["sweep"](pointers, sources, *nodes, tolerance, sweeps_max, change.ctypes.data)
     functions["receive"](pointers, sources, gives.ctypes.data, values.ctypes.data, len(values))
     return values, sweeps, float(change[0])
+
+
+# -- kernels -----------------------------------------------------------------------------------------------------------
+#
+# numba compiles these functions as they are. The caller gives arrays of one entry for each node, or for each node and
+# one more (`pointers`), and sources and linking nodes that are numbers of nodes.
+
+
+def sweep(
+    pointers: list[int],
+    sources: list[int],
+    linking: list[int],
+    linking_nodes: int,
+    share: list[float],
+    gives: list[float],
+    tolerance: float,
+    sweeps_max: int,
+    changes: list[float],
+) -> int:
+    """Update the values of the linking nodes until they converge; the number of sweeps. changes[0] receives the change
+    in the last one. One thread, in the order of the nodes: the result is the same every time.
+    """
+    sweeps = 0
+    while sweeps < sweeps_max:
+        change, total = 0.0, 0.0
+        for number in range(linking_nodes):
+            node = linking[number]
+            value = 1.0
+            for place in range(pointers[node], pointers[node + 1]):
+                value += gives[sources[place]]
+            new = value * share[node]
+            change += abs(new - gives[node])
+            total += new
+            gives[node] = new
+        sweeps += 1
+        changes[0] = change
+        if change <= tolerance * total:
+            break
+    return sweeps
+
+
+def receive(pointers: list[int], sources: list[int], gives: list[float], values: list[float], nodes: int) -> int:
+    """Add to each node's value what it receives."""
+    for node in range(nodes):
+        for place in range(pointers[node], pointers[node + 1]):
+            values[node] += gives[sources[place]]
+    return nodes
