@@ -60,12 +60,12 @@ WEIGHTS_WAITING = f"""SELECT ifnull(sum(size), 0) FROM
     (SELECT length(nodes) / {NODE_BYTES} AS size FROM undelivered WHERE {OF_COLLECTION})"""  # noqa: S608
 DEPTHS_WAITING = f"SELECT count(*) FROM (SELECT 1 FROM falling JOIN nodes USING (node) WHERE {OF_COLLECTION})"  # noqa: S608
 RANKS_PER_CALL = 1_000  # per delivery: a ranking may have changed all ranks, and the frontier has other clients
-GROWTH = 0.1
-AGE_S_MAX = 600.0
+RANKING_GROWTH = 0.1
+RANKING_AGE_S_MAX = 600.0
 IDLE_S = 1.0  # without news for this long, the follower is idle
-PAUSE_S_MIN = 10.0
-PAUSE_TIMES = 20.0
-FAILED_TOOK_S = 30.0  # a failed ranking is not repeated soon
+RANKING_PAUSE_S_MIN = 10.0
+RANKING_PAUSE_TIMES = 20.0
+FAILED_RANKING_TOOK_S = 30.0  # a failed ranking is not repeated soon
 SMALL_TURNED_MAX = 500_000  # a smaller graph takes less than a second, most of it for loading numpy
 
 
@@ -181,13 +181,13 @@ class RankingScheduler:
 
     def is_due(self, turned: int, idle_s: float, now: float) -> bool:
         new = turned - self.covered
-        pause_s = max(PAUSE_S_MIN, PAUSE_TIMES * self._took_s)
+        pause_s = max(RANKING_PAUSE_S_MIN, RANKING_PAUSE_TIMES * self._took_s)
         if new <= 0 or now - self._ended < pause_s:
             return False
         if idle_s >= IDLE_S:
             return True
         since_s = now - max(self._begun, self._ended)
-        return since_s >= pause_s and (new >= GROWTH * self._size or since_s >= AGE_S_MAX)
+        return since_s >= pause_s and (new >= RANKING_GROWTH * self._size or since_s >= RANKING_AGE_S_MAX)
 
     def poll(self, turned: int, idle_s: float) -> bool:
         """Start a ranking if it is due; whether one has just ended."""
@@ -205,7 +205,7 @@ class RankingScheduler:
             return False
         self._child, self._ended = None, boottime()
         if code:
-            self._took_s = max(self._took_s, FAILED_TOOK_S)
+            self._took_s = max(self._took_s, FAILED_RANKING_TOOK_S)
             return False
         self._read_last()
         return True
