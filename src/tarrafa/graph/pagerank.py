@@ -70,7 +70,6 @@ def pagerank(
     blocks: IntArray,
     start: NDArray[np.float32] | None = None,
     *,
-    damping: float = DAMPING,
     tolerance: float = TOLERANCE,
     sweeps_max: int = SWEEPS_MAX,
     compiled: bool | None = None,
@@ -79,9 +78,9 @@ def pagerank(
     if not links.nodes:
         return PageRankResult(np.empty(0, np.float32), 0, 0.0)
     gives = np.zeros(links.nodes)
-    np.divide(damping, links.links_of, out=gives, where=links.links_of > 0)
+    np.divide(DAMPING, links.links_of, out=gives, where=links.links_of > 0)
     share = gives.copy()  # share of its value that a node gives to each target
-    gives *= _first_values(links, blocks, start, damping)
+    gives *= _first_values(links, blocks, start)
     if compiled is None:
         compiled = len(links.sources) >= COMPILED_LINKS_MIN
     functions = _required_kernels() if compiled else None
@@ -96,7 +95,7 @@ def pagerank(
     return PageRankResult(values.astype(np.float32), sweeps, change)
 
 
-def _first_values(links: LinkMatrix, blocks: IntArray, start: NDArray[np.float32] | None, damping: float) -> FloatArray:
+def _first_values(links: LinkMatrix, blocks: IntArray, start: NDArray[np.float32] | None) -> FloatArray:
     """The earlier ranks, scaled to the level that the equations give a block with this many linking pages."""
     values = np.ones(links.nodes)
     if start is not None:
@@ -106,8 +105,8 @@ def _first_values(links: LinkMatrix, blocks: IntArray, start: NDArray[np.float32
     sums = np.bincount(blocks, weights=values)
     linking = np.bincount(blocks, weights=np.where(links.links_of > 0, values, 0.0))
     sizes = np.bincount(blocks).astype(np.float64)
-    # Summed over a block the equations say: sum = size + damping * (the values of pages with outlinks).
-    levels = np.divide(sizes, sums - damping * linking, out=np.ones_like(sums), where=sums > 0)
+    # Summed over a block the equations say: sum = size + DAMPING * (the values of pages with outlinks).
+    levels = np.divide(sizes, sums - DAMPING * linking, out=np.ones_like(sums), where=sums > 0)
     values *= levels[blocks]
     return values
 

@@ -287,17 +287,17 @@ class GroupNames(msgspec.Struct, frozen=True):
     sites: list[tuple[str, str]]  # collection and name
 
 
-def compute_rankings(data: DataDirectory, clock: Clock | None = None) -> RankFileHeader | None:
+def compute_rankings(data: DataDirectory) -> RankFileHeader | None:
     """Compute everything from the present graph. None: another process is computing."""
     lock = try_lock(data.graph / "survey.lock")
     if lock is None:
         return None
     with lock:
-        return _compute_rankings(data, clock or Clock.from_environment())
+        return _compute_rankings(data)
 
 
-def _compute_rankings(data: DataDirectory, clock: Clock) -> RankFileHeader:
-    begun = boottime()
+def _compute_rankings(data: DataDirectory) -> RankFileHeader:
+    begun, clock = boottime(), Clock.from_environment()
     with closing(open_reader(data)) as connection, graph_file(data).errors(connection):
         found = read_graph(connection, data.graph)
         names = _names(connection, found)
