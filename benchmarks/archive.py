@@ -31,9 +31,8 @@ from tests.archive.fastwarc_writer import FastwarcWriter
 from warcio.warcwriter import WARCWriter
 
 from benchmarks.documents import texts
-from tarrafa.archive.warc_reader import ALL_CONVERSIONS, follow
-from tarrafa.archive.warc_record import STATEMENTS_TYPE, read_record
-from tarrafa.archive.warc_writer import WarcExchange, WarcWriter, payload_digest
+from tarrafa.archive.warc_reader import ALL_CONVERSIONS, follow, read_record
+from tarrafa.archive.warc_writer import STATEMENTS_TYPE, WarcExchange, WarcWriter, sha1_digest
 from tarrafa.model import Outcome, VisitRecord
 from tarrafa.parse.page import parse
 
@@ -76,7 +75,7 @@ def visit(number: int, text: str) -> Visit:
         f'<script type="application/ld+json">{{"@context": "https://schema.org", "@type": "Article", '
         f'"@id": "{url}", "datePublished": "2026-11-18"}}</script></head><body><ul>{links}</ul>{said}</body></html>'
     ).encode()
-    page, digest = parse(body, url, "text/html; charset=utf-8"), payload_digest(body)
+    page, digest = parse(body, url, "text/html; charset=utf-8"), sha1_digest(body)
     outcome = Outcome(
         200, AT + number, kept=True, type="text/html", length=len(body), content_id=page.content_id, payload=digest
     )

@@ -23,11 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tarrafa.graph import rank_file
-from tarrafa.graph.adjacency import read_graph
+from tarrafa.graph.graph_writer import open_reader, open_writer, path_of
 from tarrafa.graph.pagerank import DAMPING, TOLERANCE, LinkMatrix, pagerank
+from tarrafa.graph.ranking_process import read_graph
 from tarrafa.graph.reader import GraphReader
 from tarrafa.graph.sites import SitePaging, SiteReader
-from tarrafa.graph.store import open_reader, open_writer, path_of
 from tarrafa.model import UrlId
 from tarrafa.parse.url import host_id, host_key, url_id
 from tarrafa.runtime.data_dir import DataDirectory
@@ -173,13 +173,13 @@ SURVEY = """
 import sys, time
 from pathlib import Path
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.graph.ranking_process import survey
+from tarrafa.graph.ranking_process import compute_rankings
 def memory_mb():
     lines = Path("/proc/self/status").read_text().splitlines()
     return {key: int(value.split()[0]) / 1024 for key, _, value in (line.partition(":") for line in lines)
             if key in ("VmHWM", "RssFile")}
 empty = memory_mb()["VmHWM"]
-assert survey(DataDirectory(Path(sys.argv[1]))) is not None
+assert compute_rankings(DataDirectory(Path(sys.argv[1]))) is not None
 most = memory_mb()
 print(f"{time.process_time():.1f} CPU-s with all that is loaded; {most['VmHWM']:.0f} MB at most, of it {empty:.0f}",
       f"before it began and about {most['RssFile']:.0f} of files mapped")

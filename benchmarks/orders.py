@@ -24,8 +24,8 @@ from tarrafa.crawl.scope.admission import Admission
 from tarrafa.frontier.messages import VISITS_PER_LEASE, DiscoveredUrl, HostReport, Lease, UrlWeight, VisitReport
 from tarrafa.frontier.store.counters import Bucket
 from tarrafa.frontier.store.database import open_database
-from tarrafa.frontier.store.frontier_store import FrontierStore
 from tarrafa.frontier.store.leases import LeaseClock
+from tarrafa.frontier.store.sqlite_frontier import FrontierStore
 from tarrafa.model import HostId, Outcome, Status, Visit
 from tarrafa.runtime.process_identity import current_process
 from tarrafa.runtime.public_suffix_list import bundled_suffix_list

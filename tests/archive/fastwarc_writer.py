@@ -11,7 +11,7 @@ from fastwarc.warc import WarcRecord, WarcRecordType
 
 from tarrafa import __version__
 from tarrafa.archive.revisit_record import revisit_headers
-from tarrafa.archive.warc_writer import WarcExchange, _note_uri
+from tarrafa.archive.warc_writer import WarcExchange, _note_uri, warc_date
 from tarrafa.model import Note, VisitRecord
 
 GZIP_LEVEL = 3
@@ -51,7 +51,7 @@ class FastwarcWriter:
         kind, content = WarcRecordType.response, exchange.response
         if exchange.is_revisit_record:
             kind, content = WarcRecordType.revisit, content[: exchange.head_bytes]
-            headers |= revisit_headers(exchange.url, exchange.response, exchange.archived_at)
+            headers |= revisit_headers(exchange.url, exchange.response, warc_date(exchange.archived_at))
         headers["WARC-Payload-Digest"] = exchange.digest()
         response = self._write(self._warc, kind, exchange.at, headers, content)
         headers = {"WARC-Target-URI": exchange.url, "Content-Type": "application/http; msgtype=request"}

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from warcio.archiveiterator import ArchiveIterator
 
 from tarrafa.archive.revisit_record import NOT_MODIFIED, SAME_PAYLOAD
-from tarrafa.archive.warc_writer import WarcWriter, payload_digest
+from tarrafa.archive.warc_writer import WarcWriter, sha1_digest
 from tests.archive.test_warc_files import HEAD, a_record, an_exchange
 from tests.warc_check import check_warc_file
 
@@ -25,7 +25,7 @@ def records(path: Path) -> list[tuple[str, dict[str, str], bytes]]:
 @pytest.mark.parametrize("at", [1_700_000_000.25, 1_700_000_000.0])
 def test_an_unchanged_page_becomes_a_revisit_record_that_other_tools_read(tmp_path, at):
     first = replace(an_exchange(1), at=at)
-    digest = payload_digest(first.response[len(HEAD) :])
+    digest = sha1_digest(first.response[len(HEAD) :])
     same = replace(first, at=at + 50, payload=digest, archived_payload=digest, archived_at=at)
     unchanged = replace(same, at=at + 90, response=UNCHANGED, head_bytes=len(UNCHANGED))
     writer = WarcWriter(tmp_path, "w1", 0.0)

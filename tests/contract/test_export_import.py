@@ -17,7 +17,7 @@ from tarrafa.frontier.export_import.export_records import (
     UrlExport,
 )
 from tarrafa.frontier.messages import DiscoveredUrl, PastVisit, RobotsCopy
-from tarrafa.frontier.rpc import codec
+from tarrafa.frontier.rpc.codec_and_handshake import METHODS
 from tarrafa.model import Outcome, Status, UrlRole, Visit
 from tarrafa.runtime.process_identity import current_process
 from tests.contract.frontier_bodies import BODIES, FalseClock, FalseLeaseClock, a_collection, done, numbers, offer, urls
@@ -256,7 +256,7 @@ def replaced(share: HostCollectionExport, found: list[UrlExport]) -> HostCollect
 )
 def test_what_is_no_image_does_not_even_reach_the_frontier(nonsense):
     with pytest.raises(msgspec.MsgspecError):
-        codec.METHODS["import_hosts"].arguments.decode(msgspec.msgpack.encode([nonsense]))
+        METHODS["import_hosts"].arguments.decode(msgspec.msgpack.encode([nonsense]))
 
 
 async def test_a_page_kept_fresh_keeps_its_history_and_its_place(frontier_in):

@@ -25,9 +25,8 @@ from tarrafa.frontier.export_import.export_records import UrlExport
 from tarrafa.frontier.replay import NUMBERS_SKIPPED
 from tarrafa.frontier.rpc import frontier_server
 from tarrafa.frontier.store.database import SCHEMA_VERSION, open_database
-from tarrafa.frontier.store.frontier_store import FrontierStore
 from tarrafa.frontier.store.leases import LeaseClock
-from tarrafa.frontier.store.sqlite_frontier import read_overview
+from tarrafa.frontier.store.sqlite_frontier import FrontierStore, read_overview
 from tarrafa.model import (  # fmt: skip
     CollectionNote,
     HostNote,

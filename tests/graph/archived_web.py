@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tarrafa.archive.warc_writer import WarcWriter
+from tarrafa.graph.graph_writer import graph_file
 from tarrafa.graph.reader import GraphReader
-from tarrafa.graph.store import graph_file
 from tarrafa.model import Link, Outcome, Page, PageDate, RobotsMeta, VisitRecord
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.sqlite import rows

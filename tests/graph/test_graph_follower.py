@@ -18,9 +18,8 @@ from tarrafa.errors import DataError, DiskFull
 from tarrafa.frontier.messages import UrlWeight
 from tarrafa.graph import follower
 from tarrafa.graph.follower import GraphFollower, behind, catch_up, cursor, follow, rebuild
-from tarrafa.graph.graph_writer import GraphWriter, out_edges
+from tarrafa.graph.graph_writer import GraphWriter, open_reader, out_edges, path_of
 from tarrafa.graph.reader import GraphReader
-from tarrafa.graph.store import open_reader, path_of
 from tarrafa.model import Link, LinkedPage, RobotsMeta
 from tarrafa.parse.url import host_id, host_key, url_id
 from tarrafa.runtime.data_dir import DataDirectory

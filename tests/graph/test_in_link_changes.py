@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from tarrafa.errors import DataError
 from tarrafa.graph.follower import behind, catch_up, rebuild
+from tarrafa.graph.graph_writer import FORMAT, path_of
 from tarrafa.graph.reader import GraphReader
-from tarrafa.graph.store import FORMAT, path_of
 from tarrafa.model import VisitRecord
 from tarrafa.parse.url import url_id
 from tarrafa.runtime.data_dir import DataDirectory

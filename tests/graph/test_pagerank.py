@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tarrafa.graph import pagerank_kernels
-from tarrafa.graph.pagerank import DAMPING, LinkMatrix, pagerank
+from tarrafa.graph.pagerank import DAMPING, LinkMatrix, pagerank, receive, sweep
 
 Number = TypeVar("Number", int, float)
 
@@ -136,7 +135,7 @@ def test_kernels_touch_no_entry_outside_of_their_arrays(graph, sweeps_max):
     linking = BoundedArray(map(int, np.flatnonzero(links.links_of)))
     share = BoundedArray(DAMPING / count if count else 0.0 for count in map(int, links.links_of))
     gives, values, changes = BoundedArray(share), BoundedArray([1.0] * nodes), BoundedArray([0.0])
-    swept = pagerank_kernels.sweep(pointers, sources, linking, len(linking), share, gives, 0.0, sweeps_max, changes)
+    swept = sweep(pointers, sources, linking, len(linking), share, gives, 0.0, sweeps_max, changes)
     assert swept <= sweeps_max
-    assert pagerank_kernels.receive(pointers, sources, gives, values, nodes) == nodes
+    assert receive(pointers, sources, gives, values, nodes) == nodes
     assert (len(pointers), len(sources)) == (nodes + 1, pointers[nodes])  # no larger than the caller's

@@ -7,8 +7,8 @@ from pathlib import Path
 from tarrafa.archive.warc_reader import follow
 from tarrafa.clock import CLOCK_VARIABLE, Clock, boottime
 from tarrafa.frontier.store.database import open_database
-from tarrafa.frontier.store.frontier_store import FrontierStore
 from tarrafa.frontier.store.leases import LeaseClock
+from tarrafa.frontier.store.sqlite_frontier import FrontierStore
 from tarrafa.model import VisitRecord
 from tarrafa.runtime.data_dir import DataDirectory
 from tests.frontier.store.test_random_operations import broken

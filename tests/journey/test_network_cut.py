@@ -10,7 +10,7 @@ import pytest
 
 from tarrafa.clock import boottime
 from tarrafa.frontier.messages import LEASE_S
-from tarrafa.frontier.rpc.codec import KEEPALIVE_EVERY_S, KEEPALIVE_IDLE_S, KEEPALIVE_PROBES
+from tarrafa.frontier.rpc.codec_and_handshake import KEEPALIVE_EVERY_S, KEEPALIVE_IDLE_S, KEEPALIVE_PROBES
 from tarrafa.testweb.world.world import World
 from tests.journey.cluster import Cluster, wait_for
 from tests.journey.crawl_journey import a_journey

@@ -7,8 +7,7 @@ import msgspec
 import pytest
 
 from tarrafa.archive.deletion_log import record_deletions
-from tarrafa.archive.warc_record import warc_date
-from tarrafa.archive.warc_writer import WarcWriter
+from tarrafa.archive.warc_writer import WarcWriter, warc_date
 from tarrafa.config import Collection
 from tarrafa.errors import ConfigError, DataError
 from tarrafa.model import CollectionNote, VisitRecord

@@ -4,16 +4,14 @@ A visit whose body has the digest of the archived one, or a 304 that confirms it
 block of the response, and the date of the record that holds the body.
 """
 
-from tarrafa.archive.warc_record import warc_date
-
 PROFILES = "http://netpreserve.org/warc/1.1/revisit/"
 NOT_MODIFIED, SAME_PAYLOAD = f"{PROFILES}server-not-modified", f"{PROFILES}identical-payload-digest"
 
 
-def revisit_headers(url: str, response: bytes, archived_at: float) -> dict[str, str]:
-    """The WARC headers of a `revisit` record; `archived_at`: when the archive got the body."""
+def revisit_headers(url: str, response: bytes, archived: str) -> dict[str, str]:
+    """The WARC headers of a `revisit` record; `archived`: the date of the record that holds the body."""
     return {
         "WARC-Profile": NOT_MODIFIED if response[:12].endswith(b"304") else SAME_PAYLOAD,
         "WARC-Refers-To-Target-URI": url,
-        "WARC-Refers-To-Date": warc_date(archived_at),
+        "WARC-Refers-To-Date": archived,
     }

@@ -5,34 +5,39 @@ merges visits and notes by time: a lost frontier is rebuilt from that.
 Promises: a record is returned only when it is complete and durable; following from the offset of a record returns
 exactly the records after it. A `Cursor` is {file name: offset in its meta file}; a follower stores it together with its
 own data, and a replay after a crash is harmless. The events of one file keep their order; `read_events` has a file open
-only from its first event to its last, so memory does not grow with the archive. Knows nothing of its followers.
+only from its first event to its last, so memory does not grow with the archive. The lengths in the extra field of a
+record (`warc_writer`) are never trusted: a length that leaves the durable part, or that disagrees with the end of the
+member or with the record's Content-Length, is a damaged record; a record that is read is whole and has its checksum. A
+record that is not wanted is stepped over: only its head is inflated. A member without the field (files of earlier
+versions, other programs) is inflated to its end. Knows nothing of its followers.
 """
 
 import contextlib
 import heapq
+import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import IO, NamedTuple, TypeVar
 
 import msgspec
+from isal import igzip_lib
 
-from tarrafa.archive.warc_record import (
+from tarrafa.archive.warc_writer import (
+    COLLECTION_URI,
     CONVERSION,
+    MEMBER_START,
     METADATA,
+    RECORD_END,
     RESOURCE,
+    SIZED_START,
     STATEMENTS_TYPE,
     TEXT_TYPE,
-    DamagedRecord,
-    PackedRecord,
-    RecordHead,
-    Wants,
-    read_record,
+    read_durable,
 )
-from tarrafa.archive.warc_writer import COLLECTION_URI, read_durable
 from tarrafa.errors import DataError
 from tarrafa.i18n import message
 from tarrafa.model import CollectionNote, DeletedNote, Note, RebuiltNote, VisitRecord
@@ -46,6 +51,12 @@ ALL_CONVERSIONS = frozenset(PAGE_FIELDS)
 READ_BYTES = 256 << 10
 FILE_NAME = re.compile(r"tarrafa-\d{14}-(.+)-\d{5}")
 INFO_BYTES_MAX = 4 << 10  # of the warcinfo record, which is some 300
+WHOLE_BYTES = 2000  # a member up to so long is inflated whole, in twice the time of its beginning
+# The beginning of a longer member. A head is some 300 bytes; one that is longer by its URLs is found in the whole.
+PEEK_BYTES, HEAD_BYTES_MAX = 450, 700
+CHUNK_BYTES = 64 << 10
+DEFLATE_RATIO_MAX = 1032  # of a member's lengths (https://zlib.net/zlib_tech.html)
+IGZIP_ERROR: type[Exception] = igzip_lib.error  # type: ignore[assignment]  # its stub declares an instance
 T = TypeVar("T")
 
 
@@ -79,6 +90,107 @@ def worker_of(file: str) -> str:
     """The worker that wrote a file."""
     match = FILE_NAME.fullmatch(file)
     return match[1] if match else ""
+
+
+# -- one record --------------------------------------------------------------------------------------------------------
+
+# A head as `pack_record` writes it, and earlier versions did.
+match_head = re.compile(
+    rb"WARC/1\.1\r\nWARC-Type: ([a-z]+)\r\nWARC-Date: ([!-~]+)\r\nWARC-Record-ID: [^\r\n]*\r\n"
+    rb"Content-Length: ([0-9]{1,15})\r\n(?:WARC-Target-URI: ([^\r\n]*)\r\n)?(?:Content-Type: ([ -~]*)\r\n)?"
+    rb"(?:[A-Z][^\r\n]*\r\n)*\r\n"
+).match
+
+
+class DamagedRecord(DataError):
+    """The bytes are no whole record in a gzip member of its own; the message says why."""
+
+
+class RecordHead(NamedTuple):
+    """The headers of a record that readers need, and the length of the head."""
+
+    kind: str
+    url: str
+    content_type: str
+    date: str
+    size: int
+
+
+class PackedRecord(NamedTuple):
+    """A record and the length of its gzip member; `content` is None if it was not wanted."""
+
+    head: RecordHead
+    content: bytes | None
+    member_size: int
+
+
+Wants = Callable[[RecordHead], bool]
+
+
+def read_record(stream: IO[bytes], readable: int, wants: Wants | None = None) -> PackedRecord:
+    """The record at the position of the stream, which is left behind it; `wants` decides whether its content is read,
+    and may be asked twice. `readable`: so many bytes from there may be read.
+    """
+    try:
+        start = stream.read(min(SIZED_START.size, readable))
+        if len(start) == SIZED_START.size and start.startswith(MEMBER_START):
+            return _read_sized(stream, start, readable, wants)
+        return _read_unsized(stream, start, readable, wants)
+    except IGZIP_ERROR as error:
+        raise DamagedRecord(str(error)) from None
+
+
+def _read_sized(stream: IO[bytes], start: bytes, readable: int, wants: Wants | None) -> PackedRecord:
+    _, member_size, size = SIZED_START.unpack(start)
+    packed_size = member_size - SIZED_START.size
+    is_possible = len(RECORD_END) < size <= packed_size * DEFLATE_RATIO_MAX
+    if not is_possible or packed_size > readable - SIZED_START.size:
+        raise DamagedRecord(message("the lengths in its extra field are impossible"))
+    packed = stream.read(packed_size)
+    if len(packed) < packed_size or packed[-4:] != start[-4:]:
+        raise DamagedRecord(message("it does not end where its extra field says"))
+    if wants is not None and packed_size > WHOLE_BYTES:
+        inflater = igzip_lib.IgzipDecompressor(igzip_lib.DECOMP_DEFLATE)
+        beginning = inflater.decompress(packed[:PEEK_BYTES], HEAD_BYTES_MAX)
+        if (found := match_head(beginning)) and not wants(head := _head(found, size)) and MEMBER_START not in packed:
+            return PackedRecord(head, None, member_size)  # with the next member in it, its length would be wrong
+    inflater = igzip_lib.IgzipDecompressor(igzip_lib.DECOMP_GZIP_NO_HDR_VER)
+    record = inflater.decompress(packed, size + 1)
+    if not inflater.eof or inflater.unused_data or len(record) != size:
+        raise DamagedRecord(message("it is not as long as its extra field says"))
+    return _whole(record, member_size, wants)
+
+
+def _read_unsized(stream: IO[bytes], start: bytes, readable: int, wants: Wants | None) -> PackedRecord:
+    inflater = igzip_lib.IgzipDecompressor(igzip_lib.DECOMP_GZIP)
+    parts, read = [inflater.decompress(start)], len(start)
+    while not inflater.eof:
+        chunk = stream.read(min(CHUNK_BYTES, readable - read))
+        if not chunk:
+            raise DamagedRecord(message("it has no end"))
+        read += len(chunk)
+        parts.append(inflater.decompress(chunk))
+    behind = len(inflater.unused_data)
+    stream.seek(-behind, os.SEEK_CUR)
+    return _whole(b"".join(parts), read - behind, wants)
+
+
+def _whole(record: bytes, member_size: int, wants: Wants | None) -> PackedRecord:
+    found = match_head(record)
+    if found is None:
+        raise DamagedRecord(message("it is no WARC record"))
+    head = _head(found, len(record))
+    is_wanted = wants is None or wants(head)
+    return PackedRecord(head, record[head.size : -len(RECORD_END)] if is_wanted else None, member_size)
+
+
+def _head(found: re.Match[bytes], size: int) -> RecordHead:
+    """The head of a record of that size."""
+    kind, date, length, url, content_type = found.groups(b"")
+    content_size = size - found.end() - len(RECORD_END)
+    if int(length) != content_size:
+        raise DamagedRecord(message("it is not as long as its Content-Length says"))
+    return RecordHead(kind.decode(), str(url, "utf-8", "replace"), content_type.decode(), date.decode(), found.end())
 
 
 # -- durable lengths ---------------------------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ from tarrafa.frontier.export_import.jsonl import url_lines
 from tarrafa.frontier.rpc.frontier_client import RemoteFrontier
 from tarrafa.frontier.store.sqlite_frontier import FrontierSnapshot, SqliteFrontier
 from tarrafa.graph import follower as graph
-from tarrafa.graph.store import graph_exists
+from tarrafa.graph.graph_writer import graph_exists
 from tarrafa.index import shards
 from tarrafa.index.parallel_rebuild import rebuild_in_parallel
 from tarrafa.parse.usage_preferences import Use

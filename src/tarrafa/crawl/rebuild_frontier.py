@@ -41,7 +41,7 @@ from tarrafa.frontier.store.collections import LoadedCollection
 from tarrafa.frontier.store.database import SCHEMA_VERSION
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
 from tarrafa.graph import follower as graph
-from tarrafa.graph.store import graph_exists
+from tarrafa.graph.graph_writer import graph_exists
 from tarrafa.model import (
     CollectionNote,
     HostNote,

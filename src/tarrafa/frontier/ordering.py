@@ -6,7 +6,7 @@ The smallest rank goes first. The rows that breadth needs are in `store/breadth_
 `favour` and `penalise` act in every order. Breadth has both in its score. In the other orders a penalised URL goes
 after all that are not penalised, and before those that failed. Either all URLs of a host are favoured or none is, so
 favour cannot order a host's queue: there the favoured *hosts* go first, when several could be visited
-(`store/ready_queue.py`).
+(`ReadyQueue` in `store/leases.py`).
 Promises: pure; touches neither network nor disk nor clock.
 """
 

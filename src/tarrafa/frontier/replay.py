@@ -16,9 +16,9 @@ from tarrafa.clock import Clock
 from tarrafa.frontier.messages import FIRST_HOST, DiscoveredUrl, RobotsCopy, VisitReport
 from tarrafa.frontier.store.collections import LoadedCollection
 from tarrafa.frontier.store.database import open_database
-from tarrafa.frontier.store.frontier_store import FrontierStore
 from tarrafa.frontier.store.leases import LeaseClock
 from tarrafa.frontier.store.runs import has_runs, roots_of
+from tarrafa.frontier.store.sqlite_frontier import FrontierStore
 from tarrafa.i18n import Message
 from tarrafa.model import HostId, Outcome, Status, UrlId
 

@@ -7,14 +7,14 @@ Knows nothing of reports.
 
 import msgspec
 
-from tarrafa.graph.store import graph_exists, graph_file
+from tarrafa.graph.graph_writer import graph_exists, graph_file
 from tarrafa.model import GONE, Status
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.heartbeat import Count
 from tarrafa.runtime.sqlite import rows
 
 DEAD_STATUSES = tuple(sorted(GONE | {Status.NAME_UNKNOWN}))  # the page does not exist, permanently
-LISTED_MAX = 1_000
+LISTED_MAX = 10
 
 
 class LinkedUrl(msgspec.Struct, frozen=True):
@@ -38,11 +38,11 @@ class GraphStatistics(msgspec.Struct, frozen=True):
     pages_worst: list[LinkedUrl]  # pages with the most dead links
 
 
-def graph_statistics(data: DataDirectory, collection: str, limit: int = 10) -> GraphStatistics | None:
+def graph_statistics(data: DataDirectory, collection: str) -> GraphStatistics | None:
     """The statistics of a collection; None without a graph."""
     if not graph_exists(data):
         return None
-    limit, dead = max(0, min(limit, LISTED_MAX)), ", ".join(str(int(status)) for status in DEAD_STATUSES)
+    dead = ", ".join(str(int(status)) for status in DEAD_STATUSES)
     own = "collection = (SELECT collection FROM collections WHERE name = ?1)"
     gone = f"FROM nodes WHERE {own} AND status IN ({dead})"
     with graph_file(data).reading() as connection:
@@ -65,7 +65,7 @@ def graph_statistics(data: DataDirectory, collection: str, limit: int = 10) -> G
         wanted = rows(
             connection,
             f"SELECT url, in_links, status {gone} AND in_links > 0 ORDER BY in_links DESC, url LIMIT ?2",
-            (collection, limit),
+            (collection, LISTED_MAX),
         )
         worst = rows(
             connection,
@@ -73,7 +73,7 @@ def graph_statistics(data: DataDirectory, collection: str, limit: int = 10) -> G
                   (SELECT src, count(DISTINCT dst) AS links FROM edges
                    WHERE dst IN (SELECT node {gone}) AND src <> dst GROUP BY src ORDER BY 2 DESC, 1 LIMIT ?2) found
                 JOIN nodes n ON n.node = found.src ORDER BY 2 DESC, 1""",  # noqa: S608
-            (collection, limit),
+            (collection, LISTED_MAX),
         )
     return GraphStatistics(
         urls, links, followed, spread, dead_urls, dead_links,

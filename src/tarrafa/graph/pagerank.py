@@ -24,15 +24,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tarrafa.graph.pagerank_kernels import KERNELS
-from tarrafa.runtime.compiled_kernels import CompiledFunction, CompiledKernels, KernelsUnavailable
+from tarrafa.runtime.compiled_kernels import CompiledFunction, CompiledKernels, Kernel, KernelsUnavailable
 
 DAMPING = 0.85
 TOLERANCE = 1e-9  # of the sum of all values, from one sweep to the next: the error of a single value is below 1e-5
 SWEEPS_MAX = 200
 COMPILED_LINKS_MIN = 1_000_000  # links; smaller graphs use numpy, which is done before the kernels are compiled
 
-kernels = CompiledKernels("tarrafa.graph.pagerank_kernels", KERNELS)
+KERNELS = {
+    "sweep": Kernel("sweep", "int64* int32* int32* int64 float64* float64* float64 int64 float64*"),
+    "receive": Kernel("receive", "int64* int32* float64* float64* int64"),
+}
+kernels = CompiledKernels(__name__, KERNELS)
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int32]
@@ -67,7 +70,6 @@ def pagerank(
     blocks: IntArray,
     start: NDArray[np.float32] | None = None,
     *,
-    damping: float = DAMPING,
     tolerance: float = TOLERANCE,
     sweeps_max: int = SWEEPS_MAX,
     compiled: bool | None = None,
@@ -76,9 +78,9 @@ def pagerank(
     if not links.nodes:
         return PageRankResult(np.empty(0, np.float32), 0, 0.0)
     gives = np.zeros(links.nodes)
-    np.divide(damping, links.links_of, out=gives, where=links.links_of > 0)
+    np.divide(DAMPING, links.links_of, out=gives, where=links.links_of > 0)
     share = gives.copy()  # share of its value that a node gives to each target
-    gives *= _first_values(links, blocks, start, damping)
+    gives *= _first_values(links, blocks, start)
     if compiled is None:
         compiled = len(links.sources) >= COMPILED_LINKS_MIN
     functions = _required_kernels() if compiled else None
@@ -93,7 +95,7 @@ def pagerank(
     return PageRankResult(values.astype(np.float32), sweeps, change)
 
 
-def _first_values(links: LinkMatrix, blocks: IntArray, start: NDArray[np.float32] | None, damping: float) -> FloatArray:
+def _first_values(links: LinkMatrix, blocks: IntArray, start: NDArray[np.float32] | None) -> FloatArray:
     """The earlier ranks, scaled to the level that the equations give a block with this many linking pages."""
     values = np.ones(links.nodes)
     if start is not None:
@@ -103,8 +105,8 @@ def _first_values(links: LinkMatrix, blocks: IntArray, start: NDArray[np.float32
     sums = np.bincount(blocks, weights=values)
     linking = np.bincount(blocks, weights=np.where(links.links_of > 0, values, 0.0))
     sizes = np.bincount(blocks).astype(np.float64)
-    # Summed over a block the equations say: sum = size + damping * (the values of pages with outlinks).
-    levels = np.divide(sizes, sums - damping * linking, out=np.ones_like(sums), where=sums > 0)
+    # Summed over a block the equations say: sum = size + DAMPING * (the values of pages with outlinks).
+    levels = np.divide(sizes, sums - DAMPING * linking, out=np.ones_like(sums), where=sums > 0)
     values *= levels[blocks]
     return values
 
@@ -152,3 +154,50 @@ def _sweep_compiled(
     sweeps = functions["sweep"](pointers, sources, *nodes, tolerance, sweeps_max, change.ctypes.data)
     functions["receive"](pointers, sources, gives.ctypes.data, values.ctypes.data, len(values))
     return values, sweeps, float(change[0])
+
+
+# -- kernels -----------------------------------------------------------------------------------------------------------
+#
+# numba compiles these functions as they are. The caller gives arrays of one entry for each node, or for each node and
+# one more (`pointers`), and sources and linking nodes that are numbers of nodes.
+
+
+def sweep(
+    pointers: list[int],
+    sources: list[int],
+    linking: list[int],
+    linking_nodes: int,
+    share: list[float],
+    gives: list[float],
+    tolerance: float,
+    sweeps_max: int,
+    changes: list[float],
+) -> int:
+    """Update the values of the linking nodes until they converge; the number of sweeps. changes[0] receives the change
+    in the last one. One thread, in the order of the nodes: the result is the same every time.
+    """
+    sweeps = 0
+    while sweeps < sweeps_max:
+        change, total = 0.0, 0.0
+        for number in range(linking_nodes):
+            node = linking[number]
+            value = 1.0
+            for place in range(pointers[node], pointers[node + 1]):
+                value += gives[sources[place]]
+            new = value * share[node]
+            change += abs(new - gives[node])
+            total += new
+            gives[node] = new
+        sweeps += 1
+        changes[0] = change
+        if change <= tolerance * total:
+            break
+    return sweeps
+
+
+def receive(pointers: list[int], sources: list[int], gives: list[float], values: list[float], nodes: int) -> int:
+    """Add to each node's value what it receives."""
+    for node in range(nodes):
+        for place in range(pointers[node], pointers[node + 1]):
+            values[node] += gives[sources[place]]
+    return nodes

@@ -18,10 +18,10 @@ import msgspec
 from tarrafa.archive.projection import read_cursor
 from tarrafa.archive.warc_reader import Cursor
 from tarrafa.errors import QueryError
+from tarrafa.graph.graph_writer import graph_file, open_reader, path_of
 from tarrafa.graph.rank_file import RankFile
 from tarrafa.graph.rank_file import path_of as path_of_ranks
 from tarrafa.graph.sites import LinkedSite
-from tarrafa.graph.store import graph_file, open_reader, path_of
 from tarrafa.i18n import message
 from tarrafa.model import InAndOutLinks, LinkedPage, UrlId
 from tarrafa.parse.url import canonical, host_key, url_id

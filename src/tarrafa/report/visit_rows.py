@@ -19,7 +19,7 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from tarrafa.archive.warc_reader import durable_lengths, moment, read_records, worker_of
-from tarrafa.archive.warc_record import RESOURCE
+from tarrafa.archive.warc_writer import RESOURCE
 from tarrafa.errors import DataError
 from tarrafa.fetch.robots import parse as parse_robots
 from tarrafa.i18n import message

@@ -47,11 +47,9 @@ def report_json(report: CollectionReport) -> bytes:
     return msgspec.json.format(msgspec.json.encode(report), indent=1) + b"\n"
 
 
-def report_html(
-    report: CollectionReport, _: Translator, drawn: Sequence[str] = (), *, style: str = STYLE, plots: str = f"{FOLDER}/"
-) -> str:
-    """A whole page. `drawn` are the existing figures; `style` and `plots` are the addresses of its parts."""
-    return _render("report.html", report, _, drawn=drawn, style=style, plots=plots)
+def report_html(report: CollectionReport, _: Translator, drawn: Sequence[str] = ()) -> str:
+    """A whole page. `drawn` are the existing figures."""
+    return _render("report.html", report, _, drawn=drawn, style=STYLE, plots=f"{FOLDER}/")
 
 
 def report_article(
@@ -66,25 +64,23 @@ def _render(template: str, report: CollectionReport, _: Translator, **more: obje
     return _templates().get_template(template).render(layout=layout, _=_, plot_titles=PLOT_TITLES, **more)
 
 
-def report_markdown(
-    report: CollectionReport, _: Translator, drawn: Sequence[str] = (), *, plots: str = f"{FOLDER}/"
-) -> str:
+def report_markdown(report: CollectionReport, _: Translator, drawn: Sequence[str] = ()) -> str:
     layout = lay_out(report, _)
     parts = [f"# {escape_markdown(layout.title)}", ""]
     for sentence in (layout.subtitle, *layout.sentences):
         parts += [escape_markdown(sentence), ""]
     for section in layout.sections:
-        parts += _section(section, _, drawn, plots)
+        parts += _section(section, _, drawn)
     return "\n".join(parts) + "\n"
 
 
-def _section(section: ReportSection, _: Translator, drawn: Sequence[str], plots: str) -> list[str]:
+def _section(section: ReportSection, _: Translator, drawn: Sequence[str]) -> list[str]:
     parts = [f"## {escape_markdown(section.title)}", ""]
     for sentence in section.sentences:
         parts += [escape_markdown(sentence), ""]
     for name in section.plots:
         if name in drawn:
-            parts += [f"![{escape_markdown(_.render(PLOT_TITLES[name]))}]({plots}{name}.png)", ""]
+            parts += [f"![{escape_markdown(_.render(PLOT_TITLES[name]))}]({FOLDER}/{name}.png)", ""]
     for table in section.tables:
         parts += [] if table.caption == section.title else [f"**{escape_markdown(table.caption)}**", ""]
         parts += _table(table)

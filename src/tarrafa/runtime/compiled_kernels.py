@@ -1,6 +1,6 @@
 """Loads compiled kernels: inner loops that numba has compiled once into a file, which any process maps.
 
-A module of kernels holds plain functions in the part of Python that numba knows, and `KERNELS`: which of them are
+Kernels are plain functions in the part of Python that numba knows; `KERNELS` of their module says which of them are
 called from outside, and with which types. Each kernel has a Python way, with the same result, at its caller.
 
 Promises: no process waits for a compiler or imports one. A process that uses kernels often, and finds no compiled ones,

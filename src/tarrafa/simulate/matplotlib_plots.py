@@ -135,12 +135,11 @@ def draw_bars(
     y_label: str,
     *,
     bound: tuple[str, float] | None = None,
-    percent: bool = False,
 ) -> None:
     """Draw one bar for each label, from zero, with its number on it; `bound` is a dashed line across."""
-    with figure_axes(stem, title, "", y_label, percent=percent) as axes:
+    with figure_axes(stem, title, "", y_label) as axes:
         drawn = axes.bar(labels, values, color=COLOURS[0], width=0.65)
-        axes.bar_label(drawn, [f"{value:.2%}" if percent else f"{value:.4g}" for value in values], padding=2)
+        axes.bar_label(drawn, [f"{value:.4g}" for value in values], padding=2)
         axes.grid(visible=False, axis="x")
         if bound is not None:
             name, height = bound

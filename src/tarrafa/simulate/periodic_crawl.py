@@ -130,7 +130,7 @@ def _groups(rates: Floats) -> tuple[Floats, Floats]:
     return np.array([part.mean() for part in parts]), np.array([float(len(part)) for part in parts])
 
 
-def draw_curves(curves: FreshnessCurves, stem: Path, title: str = "The same visits, in bursts or all the time") -> None:
+def draw_curves(curves: FreshnessCurves, stem: Path) -> None:
     """Draw the curves as STEM.png and STEM.svg."""
     days = (curves.times_s / DAY_S).tolist()
     ends = [days[0], days[-1]]
@@ -142,7 +142,7 @@ def draw_curves(curves: FreshnessCurves, stem: Path, title: str = "The same visi
             matplotlib_plots.Series("steady", ends, [curves.steady] * 2, markers=False),
             matplotlib_plots.Series("best", ends, [curves.best] * 2, bound=True),
         ],
-        title,
+        "The same visits, in bursts or all the time",
         "days",
         "freshness (share of documents up to date)",
         percent=True,

@@ -21,7 +21,7 @@ import msgspec
 
 from tarrafa.archive.projection import ArchiveProjection, ProjectionState, with_each_follower
 from tarrafa.archive.warc_reader import ArchiveEntry, read_entry
-from tarrafa.archive.warc_record import STATEMENTS_TYPE
+from tarrafa.archive.warc_writer import STATEMENTS_TYPE
 from tarrafa.clock import boottime
 from tarrafa.errors import ConfigError, data_error_from_os
 from tarrafa.index import shards

@@ -11,8 +11,8 @@ from tarrafa.frontier.export_import.export_records import FrontierCursor, HostEx
 from tarrafa.frontier.export_import.host_export_import import HOST_COLUMNS, URL_COLUMNS, VISIT_COLUMNS
 from tarrafa.frontier.store.counters import Bucket
 from tarrafa.frontier.store.database import OLD, open_database
-from tarrafa.frontier.store.frontier_store import FrontierStore
 from tarrafa.frontier.store.revisits import PLANNED
+from tarrafa.frontier.store.sqlite_frontier import FrontierStore
 from tests.contract.frontier_bodies import SUFFIXES
 from tests.frontier.store.test_random_operations import KINDS, RandomLife, broken, live, random_life
 

@@ -23,8 +23,8 @@ from tarrafa.frontier.postgres.postgres_frontier import PostgresFrontier, open_p
 from tarrafa.frontier.postgres.schema import SCHEMA_VERSION
 from tarrafa.frontier.postgres.sharding.postgres_shard import PostgresServer
 from tarrafa.frontier.store.database import open_database
-from tarrafa.frontier.store.frontier_store import FrontierStore
 from tarrafa.frontier.store.leases import LeaseClock
+from tarrafa.frontier.store.sqlite_frontier import FrontierStore
 from tarrafa.model import Outcome
 from tarrafa.runtime.process_identity import current_process
 from tests.contract.frontier_bodies import SUFFIXES, FalseClock, a_collection, done, numbers, offer

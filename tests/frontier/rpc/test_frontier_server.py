@@ -12,10 +12,23 @@ import msgspec
 import pytest
 
 from tarrafa.errors import AccessRefused, FrontierError, ListenError, TarrafaError, Unreachable
-from tarrafa.frontier.rpc import codec, frontier_client, frontier_server, handshake
-from tarrafa.frontier.rpc.codec import KEEPALIVE_IDLE_S, read_frame
+from tarrafa.frontier.rpc import frontier_client, frontier_server
+from tarrafa.frontier.rpc.codec_and_handshake import (
+    FRAME_BYTES_MAX,
+    HANDSHAKE_BYTES_MAX,
+    KEEPALIVE_IDLE_S,
+    LENGTH_PREFIX,
+    MAGIC,
+    PROTOCOL_VERSION,
+    ROUNDS,
+    HandshakeHello,
+    HandshakeProof,
+    client_handshake,
+    decode_result,
+    encode_request,
+    read_frame,
+)
 from tarrafa.frontier.rpc.frontier_client import RemoteFrontier, SocketClient
-from tarrafa.frontier.rpc.handshake import HandshakeHello, HandshakeProof, client_handshake
 from tarrafa.runtime.token import Token
 from tests.contract.frontier_bodies import a_collection, a_sqlite
 from tests.wait import wait_until
@@ -80,11 +93,11 @@ async def url_server(tmp_path: Path) -> AsyncIterator[UrlServer]:
 
 
 def frame(body: bytes) -> bytes:
-    return codec.LENGTH_PREFIX.pack(len(body)) + body
+    return LENGTH_PREFIX.pack(len(body)) + body
 
 
-def hello(version: int = handshake.PROTOCOL_VERSION, nonce: bytes = b"n" * 32) -> bytes:
-    return frame(msgspec.msgpack.encode(HandshakeHello(handshake.MAGIC, version, nonce)))
+def hello(version: int = PROTOCOL_VERSION, nonce: bytes = b"n" * 32) -> bytes:
+    return frame(msgspec.msgpack.encode(HandshakeHello(MAGIC, version, nonce)))
 
 
 GARBAGE = {
@@ -93,10 +106,10 @@ GARBAGE = {
     "zeros": bytes(4096),
     "ones": b"\xff" * 4096,
     "an empty frame": frame(b""),
-    "a giant frame": codec.LENGTH_PREFIX.pack(codec.FRAME_BYTES_MAX) + b"x" * 1000,
-    "a frame just too large": frame(b"x" * (handshake.FRAME_BYTES_MAX + 1)),
-    "a question before the handshake": codec.encode_request(0, "overview", ()),
-    "a question after the hello": hello() + codec.encode_request(0, "overview", ()),
+    "a giant frame": LENGTH_PREFIX.pack(FRAME_BYTES_MAX) + b"x" * 1000,
+    "a frame just too large": frame(b"x" * (HANDSHAKE_BYTES_MAX + 1)),
+    "a question before the handshake": encode_request(0, "overview", ()),
+    "a question after the hello": hello() + encode_request(0, "overview", ()),
     "a proof of nothing": hello() + frame(msgspec.msgpack.encode(HandshakeProof(b"x" * 32))),
     "an empty proof": hello() + frame(msgspec.msgpack.encode(HandshakeProof(b""))),
     "a name that is no text": frame(b"\x93\xa4\xff\xff\xff\xff\x01\xc4\x00"),
@@ -108,7 +121,7 @@ async def test_whatever_a_stranger_sends_he_asks_nothing_and_the_others_go_on(ur
     friend = await RemoteFrontier.connect_tcp(url_server.host, url_server.port, TOKEN)
     for name, sent in GARBAGE.items():
         said = await url_server.answer(sent)
-        assert len(said) <= 2 * (codec.LENGTH_PREFIX.size + handshake.FRAME_BYTES_MAX), name
+        assert len(said) <= 2 * (LENGTH_PREFIX.size + HANDSHAKE_BYTES_MAX), name
         assert b"collections" not in said, name
         assert await friend.collections() == [], name
     await friend.close()
@@ -120,15 +133,15 @@ async def test_a_handshake_that_was_recorded_opens_nothing(url_server: UrlServer
     reader, writer = await url_server.connect()
     talk, recorded = client_handshake(TOKEN, ""), []
     part = next(talk)
-    for _ in range(handshake.ROUNDS):
+    for _ in range(ROUNDS):
         recorded.append(part)
         writer.write(part)
         try:
-            part = talk.send(await read_frame(reader, handshake.FRAME_BYTES_MAX))
+            part = talk.send(await read_frame(reader, HANDSHAKE_BYTES_MAX))
         except StopIteration:
             break
     writer.close()
-    said = await url_server.answer(*recorded, codec.encode_request(0, "overview", ()))
+    said = await url_server.answer(*recorded, encode_request(0, "overview", ()))
     assert b"wrong token" in said
     assert b"nodes" not in said
 
@@ -302,13 +315,13 @@ async def test_a_call_that_is_cancelled_in_the_moment_of_its_answer_is_cancelled
 ) -> None:
     """Else a Ctrl-C is lost, and the command runs on."""
     client = await RemoteFrontier.connect_tcp(url_server.host, url_server.port, TOKEN)
-    call, decode = asyncio.create_task(client.overview()), codec.decode_result
+    call, decode = asyncio.create_task(client.overview()), decode_result
 
     def decode_and_cancel(method: str, reply: Any) -> Any:
         asyncio.get_running_loop().call_soon(call.cancel)  # after the answer is there, before the caller runs
         return decode(method, reply)
 
-    monkeypatch.setattr(codec, "decode_result", decode_and_cancel)
+    monkeypatch.setattr(frontier_client, "decode_result", decode_and_cancel)
     with pytest.raises(asyncio.CancelledError):
         await call
     await client.close()

@@ -6,9 +6,13 @@ import msgspec
 import pytest
 
 from tarrafa.errors import AccessRefused
-from tarrafa.frontier.rpc import handshake
-from tarrafa.frontier.rpc.codec import LENGTH_PREFIX
-from tarrafa.frontier.rpc.handshake import (
+from tarrafa.frontier.rpc.codec_and_handshake import (
+    HANDSHAKE_BYTES_MAX,
+    LENGTH_PREFIX,
+    MAGIC,
+    NONCE_BYTES,
+    PROTOCOL_VERSION,
+    ROUNDS,
     Handshake,
     HandshakeHello,
     HandshakeProof,
@@ -19,14 +23,13 @@ from tarrafa.frontier.rpc.handshake import (
 )
 from tarrafa.runtime.token import Token
 
-VERSION = handshake.PROTOCOL_VERSION
 OURS, OTHER, NONE = Token(b"known to both ends"), Token(b"known to nobody else"), Token()
 encode = msgspec.msgpack.encode
 
 
 def body(frame: bytes) -> bytes:
     (length,) = LENGTH_PREFIX.unpack(frame[: LENGTH_PREFIX.size])
-    assert len(frame) == LENGTH_PREFIX.size + length <= LENGTH_PREFIX.size + handshake.FRAME_BYTES_MAX
+    assert len(frame) == LENGTH_PREFIX.size + length <= LENGTH_PREFIX.size + HANDSHAKE_BYTES_MAX
     return frame[LENGTH_PREFIX.size :]
 
 
@@ -34,7 +37,7 @@ def run_handshake(client: Handshake, server: Handshake) -> list[bytes]:
     """Both ends to their end; the bodies of all frames in the order sent."""
     next(server)
     frame, sent = next(client), []
-    for _ in range(handshake.ROUNDS):
+    for _ in range(ROUNDS):
         sent.append(body(frame))
         answer = body(server.send(sent[-1]))
         sent.append(answer)
@@ -69,11 +72,11 @@ def test_another_version_is_told_at_both_ends(monkeypatch):
     client, server = client_handshake(OURS, "tcp://a.br:1"), server_handshake(OURS)
     next(server)
     hello = msgspec.msgpack.decode(body(next(client)), type=HandshakeHello)
-    ours = f"this Tarrafa version {VERSION}"
+    ours = f"this Tarrafa version {PROTOCOL_VERSION}"
     with pytest.raises(HandshakeRefused, match=f"it speaks version 7 of the protocol, {ours}") as stranger:
         server.send(encode(msgspec.structs.replace(hello, version=7)))
     told = msgspec.msgpack.decode(body(stranger.value.response), type=HandshakeHello)
-    assert told.version == VERSION
+    assert told.version == PROTOCOL_VERSION
     with pytest.raises(
         AccessRefused, match=r"speaks version 8 of the protocol.*install the same version on both machines"
     ):
@@ -107,13 +110,13 @@ def test_a_server_says_nothing_about_the_token_before_the_client_has_proved_that
     server = server_handshake(OURS)
     next(server)
     challenge = msgspec.msgpack.decode(
-        body(server.send(encode(HandshakeHello(handshake.MAGIC, VERSION, b"n" * 32)))), type=HandshakeHello
+        body(server.send(encode(HandshakeHello(MAGIC, PROTOCOL_VERSION, b"n" * 32)))), type=HandshakeHello
     )
-    assert (challenge.magic, len(challenge.nonce)) == (handshake.MAGIC, handshake.NONCE_BYTES)
+    assert (challenge.magic, len(challenge.nonce)) == (MAGIC, NONCE_BYTES)
     again = server_handshake(OURS)
     next(again)
     other = msgspec.msgpack.decode(
-        body(again.send(encode(HandshakeHello(handshake.MAGIC, VERSION, b"n" * 32)))), type=HandshakeHello
+        body(again.send(encode(HandshakeHello(MAGIC, PROTOCOL_VERSION, b"n" * 32)))), type=HandshakeHello
     )
     assert other.nonce != challenge.nonce
 
@@ -125,8 +128,8 @@ def test_a_server_says_nothing_about_the_token_before_the_client_has_proved_that
         b"GET / HTTP/1.1\r\n\r\n",
         encode(None),
         encode(HandshakeHello("somebody else", 1, b"n" * 32)),
-        encode(HandshakeHello(handshake.MAGIC, VERSION, b"short")),
-        encode([handshake.MAGIC]),
+        encode(HandshakeHello(MAGIC, PROTOCOL_VERSION, b"short")),
+        encode([MAGIC]),
         encode(["x", "y", "z"]),
         encode([0, 1, "weigh", []]),
     ],

@@ -8,9 +8,9 @@ from tarrafa.clock import Clock, boottime
 from tarrafa.errors import Locked
 from tarrafa.frontier.store.clock_reset import ClockReset, reset_clock
 from tarrafa.frontier.store.database import open_database
-from tarrafa.frontier.store.frontier_store import FrontierStore
 from tarrafa.frontier.store.leases import LeaseClock
 from tarrafa.frontier.store.revisits import read_history
+from tarrafa.frontier.store.sqlite_frontier import FrontierStore
 from tarrafa.model import Outcome
 from tarrafa.runtime.process_identity import current_process
 from tests.contract.frontier_bodies import SUFFIXES, FalseClock, FalseLeaseClock, a_collection, a_sqlite, done, offer

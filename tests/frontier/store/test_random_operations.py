@@ -22,10 +22,10 @@ from tarrafa.frontier.ordering import SiteStage
 from tarrafa.frontier.store.collections import LoadedCollection
 from tarrafa.frontier.store.counters import UNKEPT, Bucket
 from tarrafa.frontier.store.database import CLOSED, FAVOURED, NEW, OLD, OPEN, OUT, SWEPT, SWEPT_RANK, open_database
-from tarrafa.frontier.store.frontier_store import FrontierStore
 from tarrafa.frontier.store.leases import LeaseClock
 from tarrafa.frontier.store.revisits import CHOSEN_SHELF, DISMISSED_SHELF, PLANNED, RATE_UNIT, read_history
 from tarrafa.frontier.store.runs import has_runs
+from tarrafa.frontier.store.sqlite_frontier import FrontierStore
 from tarrafa.model import Outcome, Status, UrlRole, UrlState, Visit, unkept_cause
 from tarrafa.runtime.process_identity import current_process
 from tests.contract.frontier_bodies import SUFFIXES, FalseClock, a_collection, offer

@@ -21,8 +21,7 @@ from tarrafa.coordinator.definitions import collection_edits
 from tarrafa.coordinator.definitions.version_diff import changed_fields
 from tarrafa.errors import FrontierError, NotFound, TarrafaError, Unreachable
 from tarrafa.frontier.address import ANSWER_TIMEOUT_S, require_answer
-from tarrafa.frontier.rpc import codec
-from tarrafa.frontier.rpc.codec import read_frame
+from tarrafa.frontier.rpc.codec_and_handshake import DECODE_ERRORS, ERRORS_BY_NAME, LENGTH_PREFIX, read_frame
 from tarrafa.i18n import Message, joined
 from tarrafa.runtime.data_dir import DataDirectory
 
@@ -75,7 +74,7 @@ class ControlServer:
         self._path.unlink(missing_ok=True)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.closing(writer), contextlib.suppress(OSError, EOFError, TimeoutError, *codec.DECODE_ERRORS):
+        with contextlib.closing(writer), contextlib.suppress(OSError, EOFError, TimeoutError, *DECODE_ERRORS):
             async with asyncio.timeout(REQUEST_S_MAX):
                 request = msgspec.msgpack.decode(await read_frame(reader), type=ControlRequest)
             writer.write(_frame(await self._handle(request)))
@@ -156,15 +155,15 @@ async def _exchange(data: DataDirectory, request: ControlRequest) -> ControlResp
             writer.write(_frame(request))
             await writer.drain()
             response = msgspec.msgpack.decode(await read_frame(reader), type=ControlResponse)
-        except (OSError, EOFError, *codec.DECODE_ERRORS):
+        except (OSError, EOFError, *DECODE_ERRORS):
             raise Unreachable(
                 f"{data.root}: the node ended before it answered; check the state of the collection"
             ) from None
     if response.error:
-        raise codec.ERRORS_BY_NAME.get(response.error, FrontierError)(response.reason)
+        raise ERRORS_BY_NAME.get(response.error, FrontierError)(response.reason)
     return response
 
 
 def _frame(message: ControlRequest | ControlResponse) -> bytes:
     body = msgspec.msgpack.encode(message)
-    return codec.LENGTH_PREFIX.pack(len(body)) + body
+    return LENGTH_PREFIX.pack(len(body)) + body

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from tarrafa.archive.warc_writer import WarcExchange, payload_digest
+from tarrafa.archive.warc_writer import WarcExchange, sha1_digest
 from tarrafa.config import Collection
 from tarrafa.config.sections import ScopeConfig
 from tarrafa.crawl.scope.admission import Admission
@@ -139,7 +139,7 @@ def conclude(
         page = _with_usage(page, response.head, collection, rules)
     listing = parsed.listing if parsed is not None else None
     whole = kept or (listing is not None and status == 200)
-    payload = payload_digest(response.raw_body) if whole else ""
+    payload = sha1_digest(response.raw_body) if whole else ""
     followed = (
         page is not None and not _is_copy(page, visit, status) and (kept or not admission.is_outside_hosts(visit.url))
     )

@@ -19,7 +19,7 @@ PostgreSQL keeps the tables; the operations on them are the store's own code (..
       |-- DatabaseConnection  retry after a conflict, reconnect                          database_connection.py
       |-- SharedCounters      counters, numbers and tokens that all workers change       shared_counters.py
       v
-    FrontierStore             the same code as for one file                              ../store/frontier_store.py
+    FrontierStore             the same code as for one file                              ../store/sqlite_frontier.py
       v
     LockedDatabase            locks of sites and hosts, in one order                     row_locks.py
       v

@@ -17,8 +17,8 @@ from tarrafa.frontier.postgres.row_locks import LockedDatabase
 from tarrafa.frontier.postgres.schema import open_schema
 from tarrafa.frontier.postgres.shared_counters import SharedCollections, SharedCounters
 from tarrafa.frontier.store.collections import LoadedCollection
-from tarrafa.frontier.store.frontier_store import FrontierStore
 from tarrafa.frontier.store.leases import LeaseClock
+from tarrafa.frontier.store.sqlite_frontier import FrontierStore
 from tarrafa.model import HostId, UrlId
 
 CHANGE_LOCK = 0x7A66_0002  # shared by all calls; exclusive for a change of a collection's configuration

@@ -23,7 +23,7 @@ import apsw
 from tarrafa.frontier.ordering import SiteStage
 from tarrafa.frontier.postgres.row_cache import Cursor, RowCache, StaleRow
 from tarrafa.frontier.store.database import ALL_ROWS, CLOSED, OLD, STATEMENTS_KEPT, TABLES, FrontierDatabase
-from tarrafa.frontier.store.ready_queue import NEW_ROWS
+from tarrafa.frontier.store.leases import NEW_ROWS
 from tarrafa.model import HostId
 
 OF_STAGE = "FROM site WHERE collection = %b::bigint AND stage = %b::bigint ORDER BY mentions"

@@ -18,8 +18,20 @@ from typing import Any
 from tarrafa.clock import boottime
 from tarrafa.errors import AccessRefused, FrontierError, TarrafaError, Unreachable
 from tarrafa.frontier.api import Frontier
-from tarrafa.frontier.rpc import codec, handshake
-from tarrafa.frontier.rpc.codec import keep_alive, read_frame
+from tarrafa.frontier.rpc.codec_and_handshake import (
+    DECODE_ERRORS,
+    FRAME_BYTES_MAX,
+    HANDSHAKE_BYTES_MAX,
+    LENGTH_PREFIX,
+    METHODS,
+    NOT_A_FRONTIER,
+    client_handshake,
+    decode_response,
+    decode_result,
+    encode_request,
+    keep_alive,
+    read_frame,
+)
 from tarrafa.i18n import Message, joined, message
 from tarrafa.runtime.token import Token
 
@@ -82,19 +94,19 @@ class RemoteFrontier(Frontier):
     async def _listen(self, reader: asyncio.StreamReader) -> None:
         try:
             while True:
-                reply = codec.decode_response(await read_frame(reader))
+                reply = decode_response(await read_frame(reader))
                 if reply.number not in self._waiting:  # it came too late
                     continue
                 method, future = self._waiting.pop(reply.number)
                 if future.done():
                     continue
                 try:
-                    future.set_result(codec.decode_result(method, reply))
+                    future.set_result(decode_result(method, reply))
                 except TarrafaError as error:
                     future.set_exception(error)
-                except codec.DECODE_ERRORS:
+                except DECODE_ERRORS:
                     future.set_exception(FrontierError(f"the frontier server's answer to {method} is invalid"))
-        except (asyncio.IncompleteReadError, OSError, *codec.DECODE_ERRORS):
+        except (asyncio.IncompleteReadError, OSError, *DECODE_ERRORS):
             self._on_lost(Unreachable(SERVER_GONE))
         finally:
             self._gone = True
@@ -109,7 +121,7 @@ class RemoteFrontier(Frontier):
         number = next(self._numbers)
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting[number] = (method, future)
-        self._writer.write(codec.encode_request(number, method, arguments))
+        self._writer.write(encode_request(number, method, arguments))
         try:
             async with asyncio.timeout(self._timeout_s):
                 return await future
@@ -130,7 +142,7 @@ def _no_answer(server: str, error: str) -> Message:
 
 def _remote_call(name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
     """The call of that name over the socket, with the signature that the Protocol gives it."""
-    method = codec.METHODS[name]
+    method = METHODS[name]
 
     @functools.wraps(getattr(Frontier, name))
     def call(self: RemoteFrontier, *positional: Any, **named: Any) -> Coroutine[Any, Any, Any]:
@@ -139,17 +151,17 @@ def _remote_call(name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
     return call
 
 
-for _name in codec.METHODS:
+for _name in METHODS:
     setattr(RemoteFrontier, _name, _remote_call(_name))
 
 
 async def _run_handshake(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: Token, where: str) -> None:
-    steps = handshake.client_handshake(token, where)
+    steps = client_handshake(token, where)
     frame = next(steps)
     with contextlib.suppress(StopIteration):
         while True:
             writer.write(frame)
-            frame = steps.send(await read_frame(reader, handshake.FRAME_BYTES_MAX))
+            frame = steps.send(await read_frame(reader, HANDSHAKE_BYTES_MAX))
 
 
 def _where(host: str, port: int) -> str:
@@ -165,7 +177,7 @@ def _translate_connect_error(error: BaseException, where: str) -> BaseException:
             )
         )
     if isinstance(error, ConnectionError) and not error.errno:  # a frame that our server does not send
-        return AccessRefused(f"{where}: {handshake.NOT_A_FRONTIER}")
+        return AccessRefused(f"{where}: {NOT_A_FRONTIER}")
     if isinstance(error, asyncio.IncompleteReadError | EOFError):
         return Unreachable(message("{server}: the server closed the connection before the first call", server=where))
     if isinstance(error, OSError):
@@ -197,12 +209,12 @@ class SocketClient:
         try:
             connection = socket.create_connection((host, port), CONNECT_TIMEOUT_S)
             keep_alive(connection)
-            steps = handshake.client_handshake(token, where)
+            steps = client_handshake(token, where)
             frame = next(steps)
             with contextlib.suppress(StopIteration):
                 while True:
                     connection.sendall(frame)
-                    frame = steps.send(_receive_frame(connection, until, handshake.FRAME_BYTES_MAX))
+                    frame = steps.send(_receive_frame(connection, until, HANDSHAKE_BYTES_MAX))
         except BaseException as error:
             if connection is not None:
                 connection.close()
@@ -213,20 +225,20 @@ class SocketClient:
         number, until = next(self._numbers), boottime() + CALL_TIMEOUT_S
         try:
             self._socket.settimeout(CALL_TIMEOUT_S)
-            self._socket.sendall(codec.encode_request(number, method, arguments))
-            reply = codec.decode_response(_receive_frame(self._socket, until, codec.FRAME_BYTES_MAX))
-        except (OSError, EOFError, *codec.DECODE_ERRORS) as error:
+            self._socket.sendall(encode_request(number, method, arguments))
+            reply = decode_response(_receive_frame(self._socket, until, FRAME_BYTES_MAX))
+        except (OSError, EOFError, *DECODE_ERRORS) as error:
             raise Unreachable(joined([SERVER_GONE, getattr(error, "strerror", None) or str(error)])) from None
         if reply.number != number:  # a late answer to an earlier call
             raise Unreachable(SERVER_GONE)
-        return codec.decode_result(method, reply)
+        return decode_result(method, reply)
 
     def close(self) -> None:
         self._socket.close()
 
 
 def _receive_frame(connection: "socket.socket", until: float, bytes_max: int) -> bytes:
-    (length,) = codec.LENGTH_PREFIX.unpack(_receive(connection, codec.LENGTH_PREFIX.size, until))
+    (length,) = LENGTH_PREFIX.unpack(_receive(connection, LENGTH_PREFIX.size, until))
     if length > bytes_max:
         raise ConnectionError(f"a frame of {length} bytes")
     return _receive(connection, length, until)

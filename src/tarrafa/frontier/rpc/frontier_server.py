@@ -1,10 +1,10 @@
 """Frontier server: serves the `Frontier` API on a Unix socket, and over TCP after the token handshake; and its process.
 
 `serve_unix` and `serve_tcp` serve any implementation of the API; an `RpcSession` answers one connection.
-Promises: no call is answered before the handshake (`handshake.py`) is over; until then a connection costs a few hundred
-bytes and a few seconds at most, however many there are and whatever they send; a refused client gets the reason where
-that helps an honest one, and the log gets it a few times a minute at most. Listening beyond this machine without a
-token is refused.
+Promises: no call is answered before the handshake (`codec_and_handshake.py`) is over; until then a connection costs a
+few hundred bytes and a few seconds at most, however many there are and whatever they send; a refused client gets the
+reason where that helps an honest one, and the log gets it a few times a minute at most. Listening beyond this machine
+without a token is refused.
 
 The process is started by the supervisor, and is the only one with the frontier's SQLite file open. Every other process
 calls it over `DATA/run/frontier.sock`, and with `--listen` over TCP, from other machines too. It prints `ready` on its
@@ -31,9 +31,19 @@ from tarrafa.frontier.address import local_address, parse_host_port
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.clock_sync import resume_clock
 from tarrafa.frontier.revisit_planner import PlannerLauncher
-from tarrafa.frontier.rpc import codec, handshake
-from tarrafa.frontier.rpc.codec import keep_alive, read_frame
-from tarrafa.frontier.rpc.handshake import HandshakeRefused
+from tarrafa.frontier.rpc.codec_and_handshake import (
+    DECODE_ERRORS,
+    HANDSHAKE_BYTES_MAX,
+    METHODS,
+    ROUNDS,
+    HandshakeRefused,
+    RpcRequest,
+    decode_request,
+    encode_response,
+    keep_alive,
+    read_frame,
+    server_handshake,
+)
 from tarrafa.frontier.store.leases import LeaseClock
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier, last_clock_reading
 from tarrafa.i18n import message
@@ -105,10 +115,10 @@ class RpcSession:
 
     async def _serve_requests(self, reader: asyncio.StreamReader) -> None:
         with contextlib.suppress(
-            asyncio.IncompleteReadError, OSError, *codec.DECODE_ERRORS, asyncio.CancelledError
+            asyncio.IncompleteReadError, OSError, *DECODE_ERRORS, asyncio.CancelledError
         ):  # cancelled: the server ends
             while True:
-                request = codec.decode_request(await read_frame(reader))
+                request = decode_request(await read_frame(reader))
                 await self._room.acquire()
                 task = asyncio.create_task(self._respond(request))
                 self._tasks.add(task)
@@ -120,15 +130,15 @@ class RpcSession:
         self._tasks.discard(task)
         self._room.release()
 
-    async def _respond(self, request: codec.RpcRequest) -> None:
+    async def _respond(self, request: RpcRequest) -> None:
         try:
-            method = codec.METHODS.get(request.method)
+            method = METHODS.get(request.method)
             if method is None:
                 raise FrontierError(f"the frontier server has no call {request.method!r}")
             arguments = method.arguments.decode(request.arguments)
-            reply = codec.encode_response(request.number, await getattr(self._frontier, request.method)(*arguments))
+            reply = encode_response(request.number, await getattr(self._frontier, request.method)(*arguments))
         except Exception as error:  # every call gets an answer
-            reply = codec.encode_response(request.number, None, error)
+            reply = encode_response(request.number, None, error)
         with contextlib.suppress(OSError):
             self._writer.write(reply)
             await self._writer.drain()
@@ -176,10 +186,10 @@ class _TcpListener:
         try:
             async with asyncio.timeout(HANDSHAKE_S):
                 keep_alive(writer.get_extra_info("socket"))
-                steps = handshake.server_handshake(self._token)
+                steps = server_handshake(self._token)
                 next(steps)
-                for _ in range(handshake.ROUNDS):
-                    writer.write(steps.send(await read_frame(reader, handshake.FRAME_BYTES_MAX)))
+                for _ in range(ROUNDS):
+                    writer.write(steps.send(await read_frame(reader, HANDSHAKE_BYTES_MAX)))
                     await writer.drain()
                 return True
         except HandshakeRefused as refusal:

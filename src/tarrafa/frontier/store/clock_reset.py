@@ -25,10 +25,9 @@ from tarrafa.clock import Clock, boottime
 from tarrafa.errors import DataError, Locked
 from tarrafa.frontier.store.collections import TICK_S
 from tarrafa.frontier.store.database import FrontierDatabase, open_database
-from tarrafa.frontier.store.frontier_store import FrontierStore
 from tarrafa.frontier.store.leases import LeaseClock
 from tarrafa.frontier.store.revisits import read_history
-from tarrafa.frontier.store.sqlite_frontier import translate_error
+from tarrafa.frontier.store.sqlite_frontier import FrontierStore, translate_error
 from tarrafa.revisit.policy import PLAN_SHELF, PageHistory
 from tarrafa.runtime.data_dir import try_lock
 

@@ -13,6 +13,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable
 from dataclasses import asdict, astuple, dataclass, field
 from functools import partial
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -30,10 +31,12 @@ from tarrafa.frontier.messages import (
 from tarrafa.frontier.ordering import QueueOrder, order_of
 from tarrafa.frontier.store.counters import EVENT_KINDS, EVENTS, UNKEPT, Bucket, Counters
 from tarrafa.frontier.store.database import FrontierDatabase
-from tarrafa.frontier.store.ready_queue import ReadyQueue
 from tarrafa.i18n import Message, from_text, message, to_text
 from tarrafa.model import OLD_CAUSE, UNKEPT_STATES, HostId, UrlId, UrlState
 from tarrafa.revisit.budget import TokenBucket
+
+if TYPE_CHECKING:
+    from tarrafa.frontier.store.leases import ReadyQueue
 
 STATES = ("ready", "waiting", "running", "paused", "stopped", "finished")
 SEQUENCE = "sequence of "  # with the number of a collection: its discovered URLs, in the table `number`
@@ -524,7 +527,7 @@ class StoreContext:
     db: FrontierDatabase
     counters: Counters
     collections: Collections
-    ready: ReadyQueue
+    ready: "ReadyQueue"
     clock: Clock
 
 

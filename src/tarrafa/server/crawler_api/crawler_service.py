@@ -17,8 +17,8 @@ from tarrafa.crawl.relay.remote_fetch import FetchTask, SettledVisit, VisitKey
 from tarrafa.errors import DataError, FrontierError, LeaseLost, NameTaken, TarrafaError
 from tarrafa.frontier.address import Address, connect, local_address
 from tarrafa.frontier.clock_sync import sync_clock
+from tarrafa.graph.graph_writer import graph_exists
 from tarrafa.graph.reader import GraphReader
-from tarrafa.graph.store import graph_exists
 from tarrafa.model import Link, Outcome, UrlRole
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.server.crawler_api.crawler_store import AssignedVisit, CrawlerStore

@@ -1,6 +1,6 @@
 """Collections on one PostgreSQL server: opening, changes of configuration, states, runs and sweeps.
 
-The store does the work (`store/frontier_store.py`, `store/runs.py`); each call here names the rows that it needs. A
+The store does the work (`store/sqlite_frontier.py`, `store/runs.py`); each call here names the rows that it needs. A
 change of configuration goes through the hosts of the collection some hundreds at a time, in one transaction.
 """
 

@@ -1,28 +1,42 @@
-"""RPC codec: frames and msgpack messages of frontier calls, typed by the annotations of the `Frontier` Protocol.
+"""RPC codec and handshake: frames and msgpack messages of frontier calls, and the token handshake of a TCP connection.
 
 A frame is its length in four bytes, then msgpack: `[number, method, [arguments]]` one way, `[number, kind, result]`
-back, where `kind` is empty or the class of error. Arguments and results are typed by the Protocol's own annotations:
-values of other types are refused before the call is made.
+back, where `kind` is empty or the class of error. Arguments and results are typed by the annotations of the `Frontier`
+Protocol: values of other types are refused before the call is made.
+
+The handshake is mutual HMAC-SHA256 authentication, and a check of the protocol version. Four small frames before the
+first request: hello (client), challenge (server), proof (client), verdict (server). Each end proves that it knows the
+token by an HMAC-SHA256 over both ends' nonces. So the token itself is never sent, a recorded handshake is worthless,
+and neither end's proof serves for the other. The client proves first: a client without the token learns nothing that
+guesses could be tried against. The two ends are generators that yield frames and receive the bodies of frames.
+What follows is neither encrypted nor signed: that is the task of a private network, ssh or a VPN.
 """
 
 import asyncio
+import hmac
 import inspect
+import os
 import socket
 import struct
 import typing
+from collections.abc import Generator
 from typing import Any
 
 import msgspec
 
 from tarrafa import errors
-from tarrafa.errors import FrontierError, TarrafaError
+from tarrafa.errors import AccessRefused, FrontierError, TarrafaError
 from tarrafa.frontier.api import Frontier
 from tarrafa.i18n import Message
+from tarrafa.runtime.token import TOKEN_VARIABLE, Token
 
 FRAME_BYTES_MAX = 64 << 20
 KEEPALIVE_IDLE_S, KEEPALIVE_EVERY_S, KEEPALIVE_PROBES = 10, 5, 3
 LENGTH_PREFIX = struct.Struct("!I")
 DECODE_ERRORS = (ValueError, RecursionError)  # raised by the decoder on invalid bytes
+
+
+# -- calls -------------------------------------------------------------------------------------------------------------
 
 
 class RpcRequest(msgspec.Struct, frozen=True, array_like=True):
@@ -91,7 +105,7 @@ decode_response = msgspec.msgpack.Decoder(RpcResponse).decode
 _decode_reason = msgspec.msgpack.Decoder(Message | str).decode
 
 
-def encode_frame(message: RpcRequest | RpcResponse) -> bytes:
+def encode_frame(message: msgspec.Struct) -> bytes:
     body = encode(message)
     if len(body) > FRAME_BYTES_MAX:
         raise FrontierError(f"a message of {len(body):,} bytes is more than the {FRAME_BYTES_MAX:,} allowed")
@@ -137,3 +151,95 @@ async def read_frame(reader: asyncio.StreamReader, bytes_max: int = FRAME_BYTES_
     if length > bytes_max:
         raise ConnectionError(f"a frame of {length} bytes")
     return await reader.readexactly(length)
+
+
+# -- the handshake -----------------------------------------------------------------------------------------------------
+
+PROTOCOL_VERSION = 5  # of the calls that follow; both ends must have the same
+MAGIC = "tarrafa-frontier"
+NONCE_BYTES = 32
+HANDSHAKE_BYTES_MAX = 512  # of one message of it
+ROUNDS = 2  # frames that the server receives and answers
+NOT_A_FRONTIER = "this is not a frontier server of Tarrafa"
+WRONG_TOKEN = f"wrong token: --token-file or {TOKEN_VARIABLE} must be the same on both machines"
+
+Handshake = Generator[bytes, bytes, None]  # yields frames, receives the bodies of frames
+
+
+class HandshakeRefused(Exception):
+    """A refused client; `response` is the frame that it gets, if any."""
+
+    def __init__(self, reason: str, response: bytes = b"") -> None:
+        super().__init__(reason)
+        self.response = response
+
+
+class HandshakeHello(msgspec.Struct, frozen=True, array_like=True):
+    """The first frame each way; every version begins like this."""
+
+    magic: str
+    version: int
+    nonce: bytes
+
+
+class HandshakeProof(msgspec.Struct, frozen=True, array_like=True):
+    proof: bytes
+
+
+class HandshakeVerdict(msgspec.Struct, frozen=True, array_like=True):
+    """`refusal` is empty for an accepted client, which checks the server's `proof`."""
+
+    refusal: str
+    proof: bytes = b""
+
+
+_hello = msgspec.msgpack.Decoder(HandshakeHello).decode
+_proof = msgspec.msgpack.Decoder(HandshakeProof).decode
+_verdict = msgspec.msgpack.Decoder(HandshakeVerdict).decode
+
+
+def _compute_proof(token: Token, end: str, hello: HandshakeHello, challenge: HandshakeHello) -> bytes:
+    return hmac.digest(token.secret, encode((end, hello, challenge)), "sha256")
+
+
+def _new_hello() -> HandshakeHello:
+    return HandshakeHello(MAGIC, PROTOCOL_VERSION, os.urandom(NONCE_BYTES))
+
+
+def _versions(theirs: int) -> str:
+    return f"it speaks version {theirs} of the protocol, this Tarrafa version {PROTOCOL_VERSION}"
+
+
+def client_handshake(token: Token, where: str) -> Handshake:
+    """The client's part. Raises `AccessRefused`."""
+    hello = _new_hello()
+    try:
+        challenge = _hello((yield encode_frame(hello)))
+        if challenge.magic != MAGIC or len(challenge.nonce) != NONCE_BYTES:
+            raise AccessRefused(f"{where}: {NOT_A_FRONTIER}")
+        if challenge.version != PROTOCOL_VERSION:
+            raise AccessRefused(f"{where}: {_versions(challenge.version)}; install the same version on both machines")
+        verdict = _verdict((yield encode_frame(HandshakeProof(_compute_proof(token, "client", hello, challenge)))))
+    except DECODE_ERRORS:
+        raise AccessRefused(f"{where}: {NOT_A_FRONTIER}") from None
+    if verdict.refusal:
+        raise AccessRefused(f"{where}: {verdict.refusal[:200]}")
+    if not hmac.compare_digest(verdict.proof, _compute_proof(token, "server", hello, challenge)):
+        raise AccessRefused(f"{where}: the frontier server does not know our token; {WRONG_TOKEN}")
+
+
+def server_handshake(token: Token) -> Handshake:
+    """The server's part; it begins by receiving a frame (call `next` once). Raises `HandshakeRefused`."""
+    try:
+        hello = _hello((yield b""))
+        if hello.magic != MAGIC or len(hello.nonce) != NONCE_BYTES:
+            raise HandshakeRefused("it does not speak our protocol")
+        challenge = _new_hello()
+        if hello.version != PROTOCOL_VERSION:  # the client sees ours, and reports the same
+            raise HandshakeRefused(_versions(hello.version), encode_frame(challenge))
+        proof = _proof((yield encode_frame(challenge)))
+    except DECODE_ERRORS:
+        raise HandshakeRefused("it does not speak our protocol") from None
+    if not hmac.compare_digest(proof.proof, _compute_proof(token, "client", hello, challenge)):
+        raise HandshakeRefused("wrong token", encode_frame(HandshakeVerdict(WRONG_TOKEN)))
+    yield encode_frame(HandshakeVerdict("", _compute_proof(token, "server", hello, challenge)))
