@@ -57,7 +57,7 @@ _RULES = {
     tag: [kind]
     for kind, tags in {
         _EXCLUDED: ("nav", "aside", "footer", "form", "button", "label", "figcaption", f"#{_EXCLUDED_MARK}"),
-        _LINK: ("a",),
+        _LINK: ("a#href",),  # without it, an anchor: often one that is never closed
         _HEADING: ("h1", "h2", "h3", "h4", "h5", "h6"),
         _PARAGRAPH: ("p", "blockquote", "dd", "ul", "ol"),
         _CODE: ("pre",),
@@ -211,29 +211,35 @@ def _sample(own: list[str], is_content: bytearray, code: bytearray, left_out: It
     return "\n".join(compress(own, (word and not other for word, other in zip(words, left_out, strict=True))))
 
 
-def _line_starts(raw: str, own: list[str]) -> list[int]:
-    """Where the lines of a text begin in the same text before it was normalized, which has blank lines, too."""
+def _line_places(raw: str, own: list[str]) -> tuple[list[int], list[int]]:
+    """Where the lines of a text begin and end in the same text before it was normalized, which has blank lines, too."""
     laid = raw.split("\n")
     starts = list(compress(map(add, accumulate(map(len, laid), initial=0), count()), laid))
+    laid = list(filter(None, laid))
     if len(starts) != len(own):  # some have spaces only; or the text was cut
-        starts = list(compress(starts, map(str.strip, filter(None, laid))))[: len(own)]
-    starts[0] = 0
-    return starts
+        is_own = list(map(str.strip, laid))
+        starts, laid = (list(compress(some, is_own))[: len(own)] for some in (starts, laid))
+    return starts, list(map(add, starts, map(len, laid)))
 
 
 def _read_lines(laid_out: LaidOutText, own: list[str]) -> _Lines:
-    starts, lengths, size = _line_starts(laid_out.text, own), list(map(len, own)), len(own)
+    (starts, ends), lengths, size = _line_places(laid_out.text, own), list(map(len, own)), len(own)
     starts.append(len(laid_out.text) + 1)
     linked, coded, whole = [0] * size, [0] * size, bytearray(size)
     ranges: dict[str, list[LineRange]] = {kind[0]: [] for kind in _RULES.values()}
-    first, this, following = 0, 0, starts[1]  # a line, its start, and that of the next one
+    first, this, following = 0, 0, ends[0]  # a line, the end of the one before, and its own
     for start, end, kind in laid_out.spans:
         if kind == _BLOCK and end - start < BLOCK_CHARS_MIN:
             continue
         if not this <= start < following:  # many spans are in the line of the one before
-            first = bisect_right(starts, start) - 1
-            this, following = starts[first], starts[first + 1]
+            first = bisect_right(ends, start)
+            if first == size:
+                this = following = 0
+                continue
+            this, following = ends[first - 1] if first else 0, ends[first]
         after = first + 1 if end <= following else bisect_right(starts, end - 1, first)
+        if after == first:  # spaces between two lines
+            continue
         if kind == _LINK:
             if after - first == 1:
                 linked[first] += end - start
