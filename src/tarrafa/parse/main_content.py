@@ -48,7 +48,7 @@ _LAYOUT = PlainText(layout="strict", bullet="", table_cell_separator=" ")
 _EXCLUDED_MARK, _NAMED_MARK = "tarrafa-excluded", "tarrafa-content"
 _NAMED_TAGS = ("div", "section", "ul", "ol", "header", "table", "figure", "dl")
 _EXCLUDED, _LINK, _HEADING, _PARAGRAPH, _CODE = "excluded", "link", "heading", "paragraph", "code"
-_CODE_WORDS = "code words"
+_CODE_WORDS, _TABLE = "code words", "table"
 _BLOCK, _NAMED_BLOCK = "block", "named block"
 _LINE_KINDS = ("", _PARAGRAPH, _CODE, _HEADING)  # a later one has precedence
 _INVERTED = bytes([1, 0]) + bytes(254)
@@ -61,6 +61,7 @@ _RULES = {
         _HEADING: ("h1", "h2", "h3", "h4", "h5", "h6"),
         _PARAGRAPH: ("p", "blockquote", "dd", "ul", "ol"),
         _CODE: ("pre",),
+        _TABLE: ("table",),
         _CODE_WORDS: ("code", "kbd", "samp"),
         _BLOCK: ("body", "div", "section", "td"),
         _NAMED_BLOCK: ("article", "main", f"#{_NAMED_MARK}"),
@@ -265,14 +266,17 @@ def _weigh(lines: _Lines) -> list[int]:
         mark = bytes([_LINE_KINDS.index(kind)])
         for first, end in lines.ranges[kind]:
             kinds[first:end] = mark * (end - first)
-    for length, linked, kind_mark in zip(lines.lengths, lines.linked, kinds, strict=True):
+    is_row = bytearray(len(lines.lengths))
+    for first, end in lines.ranges[_TABLE]:
+        is_row[first:end] = b"\1" * (end - first)
+    for length, linked, kind_mark, row in zip(lines.lengths, lines.linked, kinds, is_row, strict=True):
         chars_min = _CHARS_MIN[kind_mark]
         if not length or not chars_min:
             weights.append(0)
         elif 2 * linked > length:
             weights.append(SHORT_LINE_WEIGHT - min(length, LINK_WEIGHT_MAX))
         else:
-            weights.append(length - linked if length - linked >= chars_min else SHORT_LINE_WEIGHT)
+            weights.append(length - linked if length - linked >= chars_min else 0 if row else SHORT_LINE_WEIGHT)
     return weights
 
 
