@@ -226,6 +226,7 @@ def _line_places(raw: str, own: list[str]) -> tuple[list[int], list[int]]:
 def _read_lines(laid_out: LaidOutText, own: list[str]) -> _Lines:
     (starts, ends), lengths, size = _line_places(laid_out.text, own), list(map(len, own)), len(own)
     starts.append(len(laid_out.text) + 1)
+    ends.append(starts[-1])
     linked, coded, whole = [0] * size, [0] * size, bytearray(size)
     ranges: dict[str, list[LineRange]] = {kind[0]: [] for kind in _RULES.values()}
     first, this, following = 0, 0, ends[0]  # a line, the end of the one before, and its own
@@ -234,12 +235,9 @@ def _read_lines(laid_out: LaidOutText, own: list[str]) -> _Lines:
             continue
         if not this <= start < following:  # many spans are in the line of the one before
             first = bisect_right(ends, start)
-            if first == size:
-                this = following = 0
-                continue
             this, following = ends[first - 1] if first else 0, ends[first]
         after = first + 1 if end <= following else bisect_right(starts, end - 1, first)
-        if after == first:  # spaces between two lines
+        if not first < after <= size:  # spaces between two lines, or behind the last one
             continue
         if kind == _LINK:
             if after - first == 1:
