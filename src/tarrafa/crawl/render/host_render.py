@@ -1,9 +1,10 @@
 """Decides which pages of a host are made by scripts, renders them, and says what that took.
 
 `auto` renders a page whose own text is short and which holds the root of an application: an element that a framework
-fills, a script that is a module, or a `noscript` that asks for JavaScript. A host where that has brought text is
-remembered: there, every page with such a root is rendered. A host where it has brought nothing five times is not tried
-again. `always` renders every HTML page that has a script.
+fills, an element with a hyphen in its name (scripts define it) as the first one of the body, a script that is a module,
+or a `noscript` that asks for JavaScript. A host where that has brought text is remembered: there, every page with such
+a root is rendered. A host where it has brought nothing five times is not tried again. `always` renders every HTML page
+that has a script.
 Promises: what cannot be rendered is kept as it was fetched, with the reason. Directives of the fetched page (noindex,
 nofollow) hold for the rendered one.
 """
@@ -36,7 +37,7 @@ PASSED_HEADERS = frozenset({"content-type", "content-security-policy", "content-
 _root = re.compile(
     rb"""<(?:div|main|section|body|article)\b[^>]{0,300}?\bid\s*=\s*["']?"""
     rb"""(?:app|root|__next|__nuxt|___gatsby|app-root|react-root|vue-app|q-app|svelte|main-app|application|mount)\b"""
-    rb"""|<app-root\b|<[^>]{0,300}\bng-app\b|<script\b[^>]{0,300}\btype\s*=\s*["']?module\b"""
+    rb"""|<app-root\b|<body\b[^>]{0,300}>\s{0,300}<[a-z][a-z0-9]*-[a-z0-9-]|<[^>]{0,300}\bng-app\b|<script\b[^>]{0,300}\btype\s*=\s*["']?module\b"""
     rb"""|<noscript\b[^>]{0,200}>[^\x00]{0,400}?\bjava\s?script\b""",
     re.IGNORECASE,
 ).search
