@@ -175,8 +175,8 @@ def _parse_html(
     parts = divide(laid_out, text)
     content = "\n".join([text[start:end] for start, end in parts.content_spans])
     prints = fingerprint.page_fingerprints(facts.title, text, content)
-    detection = language.detected(parts.sample or text or facts.title)
-    spoken = detection.code or language.normalize_tag(facts.language)
+    detection = language.detected(sample := parts.sample or text or facts.title)
+    spoken = detection.code or language.normalize_tag(facts.language) or language.likely(sample)
     dates = page_dates(
         DatedPage(
             document,
