@@ -7,11 +7,12 @@ TAGS_MAX tags has no main content.
 Pure. Knows no site; knows the names that authors give to the parts of a page, which are mostly English.
 
 The text is laid out together with the spans of its blocks and links. Each line has a weight: its letters outside links
-if it reads as prose, less than nothing if it is mostly a link or too short. Lines of a part that is named as no content
-(`nav`, `class="related"`) weigh nothing, unless most of the prose is there. The root is the block that weighs most; a
-block that is named as content (`article`, `class="entry-content"`) needs less weight. Of the root's lines, the run that
-weighs most is the content: the title and byline before the text and the links after it are left out, and a short line
-between paragraphs stays. A page without prose has as content all lines that are neither links nor in an excluded part.
+if it reads as prose, less than nothing if it is mostly a link or too short; a short row of a table weighs nothing.
+Lines of a part that is named as no content (`nav`, `class="related"`) weigh nothing, unless most of the prose is there.
+The root is the block that weighs most; a block that is named as content (`article`, `class="entry-content"`) needs less
+weight. Of the root's lines, the run that weighs most is the content: the title and byline before the text and the links
+after it are left out, and a short line between paragraphs stays. A page without prose has as content all lines that are
+neither links nor in an excluded part.
 A list of links is a run of lines outside the content of which most are links.
 Known weakness: captions are left out, and so are short lines at the end; prose of a part with an unknown name, such as
 comments, may be taken for content.
