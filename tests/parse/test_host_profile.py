@@ -171,7 +171,8 @@ def test_parts_share_no_line():
 
 TITLES = [
     ("Meu Blog: {}", "{}"), ("{} - Meu Blog", "{}"), ("{} | Filmes | Meu Blog", "{}"), ("Meu Blog » {}", "{}"),
-    ("{} — Portal – Casa", "{}"), ("{}", ""), ("Meu Blog {}", ""),
+    ("{} — Portal – Casa", "{}"), ("{} (Casa 1.2 API)", "{}"), ("{}", ""), ("Meu Blog {}", ""),
+    ("Meu Blog ({})", ""),
 ]  # fmt: skip
 
 

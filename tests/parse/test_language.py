@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tarrafa.parse import language
 from tarrafa.parse.language import detect, normalize_tag
+from tarrafa.parse.page import parse
 
 TEXTS = {
     "pt": "A ação do município de São João não é só uma questão de opinião, mas também de orçamento.",
@@ -34,6 +36,19 @@ def test_the_attribute_decides_where_the_text_does_not(text):
 
 def test_a_menu_of_names_does_not_hide_the_text_behind_it():
     assert detect("ABC XYZ 123 " * 60 + TEXTS["pt"] * 20) == "pt"
+
+
+@pytest.mark.parametrize(("percent", "length", "expected"), [(54, 700, "ru"), (30, 700, ""), (54, 500, "")])
+def test_a_long_text_of_two_languages_is_in_the_one_it_has_most_of_if_nothing_else_says_it(
+    monkeypatch, percent, length, expected
+):
+    found = (("RUSSIAN", "ru", percent, 700.0), ("ENGLISH", "en", 25, 1_000.0))
+    monkeypatch.setattr(language.pycld2, "detect", lambda *_, **__: (False, length, found))
+    text = "x" * length
+    assert (detect(text), language.likely(text)) == ("", expected)
+    for tag, declared in (("", expected), (' lang="pt"', "pt")):
+        markup = f"<html{tag}><title>T</title><p>{text}</p>"
+        assert parse(markup.encode(), "http://h.test/", "text/html").language == declared
 
 
 @pytest.mark.parametrize(

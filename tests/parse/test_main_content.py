@@ -57,6 +57,24 @@ def test_code_and_lists_are_content():
     assert page.content.split("\n") == [PROSE, "one", "two", MORE, "def f():", "x = 1", "return x", "}"]
 
 
+def test_an_anchor_without_a_target_is_no_link_even_if_it_is_never_closed():
+    page = html(f"<h1><a id=one />One</h1><p>{PROSE}</p><h2><a name=two>Two</h2><p>{MORE}</p>")
+    assert page.content.split("\n") == [PROSE, "Two", MORE]
+
+
+def test_an_excluded_part_that_begins_or_ends_with_a_blank_line_takes_no_other_line_along():
+    blank = "<div>&nbsp;</div>"
+    top, bottom = f"<nav><div>Home</div>{blank}</nav>", f"<nav>{blank}<div>Next page</div></nav>"
+    assert html(f"{top}<p>{PROSE}</p><p>{MORE}</p>{bottom}").content.split("\n") == [PROSE, MORE]
+
+
+def test_short_rows_of_a_table_do_not_end_the_content():
+    rows = "".join(f"<tr><td>{number}<td>Driver {number}" for number in range(40))
+    page = html(f"<h1>Results</h1><p>{PROSE}</p><table>{rows}</table><p>{MORE}</p>")
+    assert page.content.startswith(PROSE) and page.content.endswith(MORE)
+    assert "17 Driver 17" in page.content.split("\n")
+
+
 def test_lines_that_only_br_separates_are_content():
     assert html(f"<a href=/>Home</a><div>{PROSE}<br><br>{MORE}</div>").content.split("\n") == [PROSE, MORE]
 

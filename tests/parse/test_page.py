@@ -53,6 +53,21 @@ def test_an_article_is_understood():
     assert 0 < page.simhash < 1 << 64
 
 
+@pytest.mark.parametrize("sign", ["¶", "#", "&sect;", "&#xf0c1;", "\u200b", "🔗"])
+def test_a_link_from_a_heading_to_itself_is_no_text(sign):
+    link = f'<a class="headerlink" href="#install" title="Permalink">{sign}</a>'
+    head = f"<title>Install — Docs</title><h1>Install{link}</h1>"
+    body = f"{head}<p>Run <a href='#c'>C#</a>.</p><dl><dt>run(){link}<dd>x</dl>"
+    page = parse(body.encode(), "http://h.test/", "text/html; charset=utf-8")
+    assert (page.headings, page.headline) == (("Install",), "Install")
+    assert page.text.split("\n") == ["Install", "Run C#.", "run()", "x"]
+
+
+def test_a_heading_may_end_with_a_sign():
+    page = parse(b"<title>T</title><h1>C#</h1><p><a href='#'>#</a>", "http://h.test/", "text/html")
+    assert page.headings == ("C#",)
+
+
 def test_the_same_words_in_other_markup_have_the_same_content_id():
     plainer = ARTICLE.replace("<b>", "").replace("</b>", "").replace("<h2>", "<p>").replace("às dez", "AS: DEZ")
     assert html(plainer).content_id == html(ARTICLE).content_id != html(ARTICLE.replace("dez", "onze")).content_id

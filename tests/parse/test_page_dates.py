@@ -117,6 +117,19 @@ def test_dates_of_bylines(byline: str, body: str, published: str, modified: str)
         assert dates_of(f"<title>Maré</title><div>{byline}</div><h1>Maré</h1>{body}") == expected
 
 
+def test_a_date_in_code_is_not_of_the_page() -> None:
+    code = "<pre>UPDATE weather\nWHERE date > '1994-11-28';</pre>"
+    assert dates_of(f"<title>Updates</title><h1>Updates</h1><p>Use this:</p>{code}{ENGLISH}") == ("", "")
+    assert dates_of(f"<title>Updates</title><h1>Updates</h1><div>28 May 2009</div>{code}{ENGLISH}")[0]
+
+
+def test_a_list_of_days_beside_the_headline_dates_nothing_whatever_one_entry_says() -> None:
+    entries = "".join(
+        f"<p>{day} May 2009<p>Version 1.{day} is released. <a href=/{day}>More</a>" for day in range(9, 5, -1)
+    )
+    assert dates_of(f"<title>News</title><h1>News</h1>{entries}{ENGLISH}") == ("", "")
+
+
 def test_last_modification_is_read_at_the_end_of_a_page() -> None:
     footer = "<p>Última modificação: 17 de maio de 2009"
     assert dates_of(f"<h1>Maré</h1>{PORTUGUESE * 5}{footer}") == ("", "2009-05-17 byline")

@@ -32,6 +32,7 @@ def page_headline(title: str, head: str = "", body: str = "") -> str:
         ("Meu Blog » Alien", "", "<h2>Meu Blog</h2><h2>Alien</h2>", ""),
         ("Meu Blog", '<meta property="og:site_name" content="Meu Blog">', "<h1>Meu Blog</h1>", ""),
         ("e-mail e Wi-Fi às 10:30", "", "<h1>e-mail e Wi</h1>", ""),
+        ("Batman (filme)", "", "<h1>Batman</h1>", ""),
         ("Meu Blog - ", '<meta property="og:site_name" content="Meu Blog">', "", ""),
         ("", "", "<h1>Alien</h1>", ""),
     ],
@@ -41,7 +42,7 @@ def test_a_title_is_cut_where_the_page_states_headline_or_site(title, head, body
 
 
 def test_a_title_has_few_cuts_and_each_gives_it_back():
-    for title in ("a - b", "a | b : c", "x: y", "|a|", " - ", "col·lecció", "A » B", "a - " * 40 + "z"):
+    for title in ("a - b", "a | b : c", "x: y", "|a|", " - ", "col·lecció", "A » B", "a (b)", "a - " * 40 + "z"):
         cuts = title_cuts(title)
         assert len(cuts) <= 6
         for cut in cuts:

@@ -208,7 +208,7 @@ class HostProfile:
     def _headline(self, page: Page) -> str:
         """The title without the affixes that many titles of the host have, or what the page itself shows."""
         cuts = title_cuts(page.title) if self._titles >= AFFIX_TITLES_MIN else []
-        prefixes = [cut for cut in reversed(cuts) if self._is_common(cut.prefix, cut)]
+        prefixes = [cut for cut in reversed(cuts) if not cut.is_parenthesis and self._is_common(cut.prefix, cut)]
         suffixes = [cut for cut in cuts if self._is_common(cut.suffix, cut)]
         prefix, suffix = (found[0] if found else None for found in (prefixes, suffixes))
         if prefix is None and suffix is None:

@@ -14,6 +14,7 @@ import pycld2
 SAMPLE_LENGTH = 600  # characters; enough for nearly every page, at half the cost of 1,000
 SECOND_SAMPLE_LENGTH = 3_000  # if the first gave no reliable answer, or two languages
 MIXED_PERCENT_MAX = 70  # of a language: with less of it in the sample, more of the text is read
+LIKELY_PERCENT_MIN = 40  # of a language in a long text of which CLD2 is not sure: commands, names, two languages
 
 _OLD_CODES = {"iw": "he", "jw": "jv", "in": "id", "ji": "yi", "mo": "ro", "sh": "sr", "nb": "no", "nn": "no"}
 
@@ -36,11 +37,21 @@ def detect(text: str, hint: str = "") -> str:
 def detected(text: str) -> Detection:
     """The language that a text shows by itself. A long text is sampled at its beginning, middle and end."""
     sample = _sample(text, SAMPLE_LENGTH)
-    code, percent = _detected(sample)
-    if len(text) > SAMPLE_LENGTH and percent < MIXED_PERCENT_MAX:
+    code, percent, is_sure = _detected(sample)
+    code = code if is_sure else ""
+    if len(text) > SAMPLE_LENGTH and not (is_sure and percent >= MIXED_PERCENT_MAX):
         sample = _sample(text, SECOND_SAMPLE_LENGTH)
-        code = _detected(sample)[0] or code
+        second, _, is_sure = _detected(sample)
+        code = (is_sure and second) or code
     return Detection(code, len(sample) if code else 0)
+
+
+def likely(text: str) -> str:
+    """The language that a long text has most of, where CLD2 is not sure and nothing else says it; else empty."""
+    if len(text) <= SAMPLE_LENGTH:
+        return ""
+    code, percent, _ = _detected(_sample(text, SECOND_SAMPLE_LENGTH))
+    return code if percent >= LIKELY_PERCENT_MIN else ""
 
 
 def _sample(text: str, length: int) -> str:
@@ -59,18 +70,18 @@ def normalize_tag(tag: str) -> str:
     return _OLD_CODES.get(code, code)
 
 
-def _detected(sample: str) -> tuple[str, int]:
-    """The language that CLD2 is sure of, and its share of the text in percent. Control characters and lone surrogates,
-    which CLD2 refuses, are removed."""
+def _detected(sample: str) -> tuple[str, int, bool]:
+    """The language that CLD2 finds most of, its share of the text in percent, and whether CLD2 is sure. Control
+    characters and lone surrogates, which CLD2 refuses, are removed."""
     try:
-        reliable, _, details = pycld2.detect(sample, isPlainText=True)
+        is_sure, _, details = pycld2.detect(sample, isPlainText=True)
     except (pycld2.error, ValueError):
         try:
-            reliable, _, details = pycld2.detect(_unfit.sub(" ", sample), isPlainText=True)
+            is_sure, _, details = pycld2.detect(_unfit.sub(" ", sample), isPlainText=True)
         except (pycld2.error, ValueError):
-            return "", 0
+            return "", 0, False
     _, code, percent, _ = details[0]
-    return (normalize_tag(code), percent) if reliable and code != "un" else ("", 0)
+    return (normalize_tag(code), percent, is_sure) if code != "un" else ("", 0, False)
 
 
 CODES = frozenset(normalize_tag(code) for _, code in pycld2.LANGUAGES) - {"", "xx"}  # codes that CLD2 can detect

@@ -7,11 +7,12 @@ TAGS_MAX tags has no main content.
 Pure. Knows no site; knows the names that authors give to the parts of a page, which are mostly English.
 
 The text is laid out together with the spans of its blocks and links. Each line has a weight: its letters outside links
-if it reads as prose, less than nothing if it is mostly a link or too short. Lines of a part that is named as no content
-(`nav`, `class="related"`) weigh nothing, unless most of the prose is there. The root is the block that weighs most; a
-block that is named as content (`article`, `class="entry-content"`) needs less weight. Of the root's lines, the run that
-weighs most is the content: the title and byline before the text and the links after it are left out, and a short line
-between paragraphs stays. A page without prose has as content all lines that are neither links nor in an excluded part.
+if it reads as prose, less than nothing if it is mostly a link or too short; a short row of a table weighs nothing.
+Lines of a part that is named as no content (`nav`, `class="related"`) weigh nothing, unless most of the prose is there.
+The root is the block that weighs most; a block that is named as content (`article`, `class="entry-content"`) needs less
+weight. Of the root's lines, the run that weighs most is the content: the title and byline before the text and the links
+after it are left out, and a short line between paragraphs stays. A page without prose has as content all lines that are
+neither links nor in an excluded part.
 A list of links is a run of lines outside the content of which most are links.
 Known weakness: captions are left out, and so are short lines at the end; prose of a part with an unknown name, such as
 comments, may be taken for content.
@@ -48,7 +49,7 @@ _LAYOUT = PlainText(layout="strict", bullet="", table_cell_separator=" ")
 _EXCLUDED_MARK, _NAMED_MARK = "tarrafa-excluded", "tarrafa-content"
 _NAMED_TAGS = ("div", "section", "ul", "ol", "header", "table", "figure", "dl")
 _EXCLUDED, _LINK, _HEADING, _PARAGRAPH, _CODE = "excluded", "link", "heading", "paragraph", "code"
-_CODE_WORDS = "code words"
+_CODE_WORDS, _TABLE = "code words", "table"
 _BLOCK, _NAMED_BLOCK = "block", "named block"
 _LINE_KINDS = ("", _PARAGRAPH, _CODE, _HEADING)  # a later one has precedence
 _INVERTED = bytes([1, 0]) + bytes(254)
@@ -57,10 +58,11 @@ _RULES = {
     tag: [kind]
     for kind, tags in {
         _EXCLUDED: ("nav", "aside", "footer", "form", "button", "label", "figcaption", f"#{_EXCLUDED_MARK}"),
-        _LINK: ("a",),
+        _LINK: ("a#href",),  # without it, an anchor: often one that is never closed
         _HEADING: ("h1", "h2", "h3", "h4", "h5", "h6"),
         _PARAGRAPH: ("p", "blockquote", "dd", "ul", "ol"),
         _CODE: ("pre",),
+        _TABLE: ("table",),
         _CODE_WORDS: ("code", "kbd", "samp"),
         _BLOCK: ("body", "div", "section", "td"),
         _NAMED_BLOCK: ("article", "main", f"#{_NAMED_MARK}"),
@@ -211,29 +213,33 @@ def _sample(own: list[str], is_content: bytearray, code: bytearray, left_out: It
     return "\n".join(compress(own, (word and not other for word, other in zip(words, left_out, strict=True))))
 
 
-def _line_starts(raw: str, own: list[str]) -> list[int]:
-    """Where the lines of a text begin in the same text before it was normalized, which has blank lines, too."""
+def _line_places(raw: str, own: list[str]) -> tuple[list[int], list[int]]:
+    """Where the lines of a text begin and end in the same text before it was normalized, which has blank lines, too."""
     laid = raw.split("\n")
     starts = list(compress(map(add, accumulate(map(len, laid), initial=0), count()), laid))
+    laid = list(filter(None, laid))
     if len(starts) != len(own):  # some have spaces only; or the text was cut
-        starts = list(compress(starts, map(str.strip, filter(None, laid))))[: len(own)]
-    starts[0] = 0
-    return starts
+        is_own = list(map(str.strip, laid))
+        starts, laid = (list(compress(some, is_own))[: len(own)] for some in (starts, laid))
+    return starts, list(map(add, starts, map(len, laid)))
 
 
 def _read_lines(laid_out: LaidOutText, own: list[str]) -> _Lines:
-    starts, lengths, size = _line_starts(laid_out.text, own), list(map(len, own)), len(own)
+    (starts, ends), lengths, size = _line_places(laid_out.text, own), list(map(len, own)), len(own)
     starts.append(len(laid_out.text) + 1)
+    ends.append(starts[-1])
     linked, coded, whole = [0] * size, [0] * size, bytearray(size)
     ranges: dict[str, list[LineRange]] = {kind[0]: [] for kind in _RULES.values()}
-    first, this, following = 0, 0, starts[1]  # a line, its start, and that of the next one
+    first, this, following = 0, 0, ends[0]  # a line, the end of the one before, and its own
     for start, end, kind in laid_out.spans:
         if kind == _BLOCK and end - start < BLOCK_CHARS_MIN:
             continue
         if not this <= start < following:  # many spans are in the line of the one before
-            first = bisect_right(starts, start) - 1
-            this, following = starts[first], starts[first + 1]
+            first = bisect_right(ends, start)
+            this, following = ends[first - 1] if first else 0, ends[first]
         after = first + 1 if end <= following else bisect_right(starts, end - 1, first)
+        if not first < after <= size:  # spaces between two lines, or behind the last one
+            continue
         if kind == _LINK:
             if after - first == 1:
                 linked[first] += end - start
@@ -259,14 +265,17 @@ def _weigh(lines: _Lines) -> list[int]:
         mark = bytes([_LINE_KINDS.index(kind)])
         for first, end in lines.ranges[kind]:
             kinds[first:end] = mark * (end - first)
-    for length, linked, kind_mark in zip(lines.lengths, lines.linked, kinds, strict=True):
+    is_row = bytearray(len(lines.lengths))
+    for first, end in lines.ranges[_TABLE]:
+        is_row[first:end] = b"\1" * (end - first)
+    for length, linked, kind_mark, row in zip(lines.lengths, lines.linked, kinds, is_row, strict=True):
         chars_min = _CHARS_MIN[kind_mark]
         if not length or not chars_min:
             weights.append(0)
         elif 2 * linked > length:
             weights.append(SHORT_LINE_WEIGHT - min(length, LINK_WEIGHT_MAX))
         else:
-            weights.append(length - linked if length - linked >= chars_min else SHORT_LINE_WEIGHT)
+            weights.append(length - linked if length - linked >= chars_min else 0 if row else SHORT_LINE_WEIGHT)
     return weights
 
 

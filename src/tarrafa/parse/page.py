@@ -32,7 +32,7 @@ from tarrafa.parse.structured.extraction import extract_from_tree
 from tarrafa.parse.text_layout import TEXT_LENGTH_MAX, normalize_lines
 from tarrafa.parse.url import UrlIdentity, base_url_of, canonical, host_name
 
-PARSER = "tarrafa-parse/5"  # stored in every record: raise it when the same bytes give a different page
+PARSER = "tarrafa-parse/6"  # stored in every record: raise it when the same bytes give a different page
 
 BODY_BYTES_MAX = 16 << 20  # bytes beyond it are not read
 TITLE_LENGTH_MAX = 512
@@ -46,6 +46,7 @@ ALTERNATES_MAX = 64
 HREFLANG_LENGTH_MAX = 35  # BCP 47 §4.4.1
 FEEDS_MAX = 8
 SNIFFED_BYTES = 512
+PERMALINK_MARKS = frozenset("¶§#🔗\uf0c1\u200b")  # of links from headings to themselves; U+F0C1 is an icon of a chain
 
 HTML_TYPES = frozenset({"text/html", "application/xhtml+xml", "application/vnd.wap.xhtml+xml"})
 PLAIN_TYPES = frozenset({"text/plain"})
@@ -57,6 +58,7 @@ _TEMPLATE_ELEMENTS = ("template",)  # browsers do not display it
 # These may contain links, but no text for readers.
 _TEXTLESS_ELEMENTS = ("noscript", "iframe", "svg", "select", "textarea", "datalist")
 
+_word = re.compile(r"\w").search
 _looks_like_html = re.compile(rb"\s*(?:<!--|<\?xml|<!doctype\s+html|<[a-z][a-z0-9]*[\s/>])", re.IGNORECASE).match
 # HTML standard, "shared declarative refresh steps". (turbohtml's own meta_refresh raises on an invalid URL.)
 _refresh = re.compile(
@@ -146,6 +148,10 @@ def _parse_html(
     document = parse_html(markup, positions=False)
     _remove_elements(document, _TEMPLATE_ELEMENTS)
     facts = _read_elements(document, agent)
+    if any(not PERMALINK_MARKS.isdisjoint((one[0], one[-1])) for one in facts.headings) and _remove_permalinks(
+        document
+    ):
+        facts = _read_elements(document, agent)
     base = base_url_of((canonical(facts.base, url) if facts.base else None) or url)
     links = LinkExtractor(identity.fold(own) if own else url, base, encoding, identity)
     refresh = (links.resolve(facts.refresh) or "") if facts.refresh else ""
@@ -169,10 +175,21 @@ def _parse_html(
     parts = divide(laid_out, text)
     content = "\n".join([text[start:end] for start, end in parts.content_spans])
     prints = fingerprint.page_fingerprints(facts.title, text, content)
-    detection = language.detected(parts.sample or text or facts.title)
-    spoken = detection.code or language.normalize_tag(facts.language)
+    detection = language.detected(sample := parts.sample or text or facts.title)
+    spoken = detection.code or language.normalize_tag(facts.language) or language.likely(sample)
     dates = page_dates(
-        DatedPage(document, own, stated, facts.dates, facts.title, facts.headings, text, spoken, facts.language)
+        DatedPage(
+            document,
+            own,
+            stated,
+            facts.dates,
+            facts.title,
+            facts.headings,
+            text,
+            spoken,
+            facts.language,
+            parts.code_spans,
+        )
     )
     return Page(
         url=url,
@@ -345,6 +362,17 @@ def _remove_elements(document: Document, tags: tuple[str, ...]) -> None:
     """Remove elements. `find_all` has an index of the tags; `iter_elements` would visit every element."""
     for element in [element for tag in tags for element in document.find_all(tag)]:
         element.decompose()
+
+
+def _remove_permalinks(document: Document) -> bool:
+    """Remove the links to a place on the page whose text is only a sign; whether there were any. Generators of
+    documentation put one into each heading.
+    """
+    links = [link for link in document.find_all("a") if (link.attr("href") or "").startswith("#")]
+    found = [link for link in links if 0 < len(text := link.text.strip()) <= 2 and not _word(text)]
+    for link in found:
+        link.decompose()
+    return bool(found)
 
 
 def _top_level(url: str) -> str:

@@ -10,6 +10,7 @@ Knows no clock: a date in the future is refused where the time of the visit is k
 """
 
 import re
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
@@ -88,6 +89,7 @@ _published_label = re.compile(
 
 DAY_S = 86_400
 TRUST = ("json-ld", "microdata", "meta", "time", "url", "byline")
+Spans = Sequence[tuple[int, int]]
 MetaDate = tuple[str, str]  # the name of a meta element, in lower case, and its content
 
 
@@ -111,6 +113,7 @@ class DatedPage(NamedTuple):
     text: str
     language: str
     declared_language: str
+    code_spans: Spans = ()  # of the text
 
 
 def page_dates(page: DatedPage) -> PageDates:
@@ -288,8 +291,8 @@ def _url_dates(page: DatedPage, day_first: bool | None) -> PageDates:
 
 
 def _byline_dates(page: DatedPage, day_first: bool | None) -> PageDates:
-    """Dates beside the headline: behind a word that says what they are, or nearly alone in a line. At the end of the
-    page only the date of a modification is sought.
+    """Dates beside the headline: behind a word that says what they are, or nearly alone in a line; not in code. Several
+    days there are a list. At the end of the page only the date of a modification is sought.
     """
     text, published, modified = page.text, None, None
     in_title = (one for one in page.headings if one in page.title)
@@ -297,23 +300,36 @@ def _byline_dates(page: DatedPage, day_first: bool | None) -> PageDates:
     start = max(0, text.find(headline))
     first = max(0, start - BYLINE_BEFORE)
     window = text[first : start + len(headline) + BYLINE_AFTER]
-    alone, end = list[WrittenDate](), 0
+    alone, days, end = list[WrittenDate](), set[int](), 0
     for date in find_dates(window, day_first):
+        if _is_inside(page.code_spans, first + date.start):
+            continue
         label = window[max(end, date.start - LABEL_LENGTH) : date.start]
         end = date.end
+        is_byline = _is_byline(window, date, start - first)
         if _modified_label(label):
             modified = modified or date
-        elif _published_label(label):
+            continue
+        days |= {date.at} if is_byline else set()
+        if _published_label(label):
             published = published or date
-        elif _is_byline(window, date, start - first):
+        elif is_byline:
             alone.append(date)
-    if published is None and alone and len({date.at for date in alone}) < LIST_DAYS_MIN:
+    if len(days) >= LIST_DAYS_MIN:
+        published = None
+    elif published is None and alone:
         published = alone[0]
     footer = text[max(start, len(text) - FOOTER_LENGTH) :] if modified is None else ""
     for date in find_dates(footer, day_first):
         if _modified_label(footer[max(0, date.start - LABEL_LENGTH) : date.start]):
             modified = date
     return PageDates(_of(published, "byline"), _of(modified, "byline"))
+
+
+def _is_inside(spans: Spans, place: int) -> bool:
+    """Whether a place is in one of some spans, which are in order."""
+    number = bisect_right(spans, (place, place))
+    return any(start <= place < end for start, end in spans[max(0, number - 1) : number + 1])
 
 
 def _is_byline(window: str, date: WrittenDate, headline: int) -> bool:

@@ -15,8 +15,10 @@ from typing import NamedTuple, Self
 CUTS_MAX = 3  # looked at from each end of a title
 STATED_META = frozenset({"og:title", "og:site_name", "og:description", "description"})
 
-# A dash needs spaces around it, a colon one behind it: "e-mail", "10:30", "C++: a tour".
-_separator = re.compile(r"(?<= )(?:-+|–|—|::+|[/\\<>~])(?= )|[|»«·•›‹→←]+(?= )|(?<= )[|»«·•›‹→←]+|:(?= )")
+# A dash needs spaces around it, a colon one behind it: "e-mail", "10:30", "C++: a tour". "Class (Library 1.2 API)".
+_separator = re.compile(
+    r"(?<= )(?:-+|–|—|::+|[/\\<>~])(?= )|[|»«·•›‹→←]+(?= )|(?<= )[|»«·•›‹→←]+|:(?= )|(?<= )\((?=[^()]+\)$)"
+)
 
 
 class TitleCut(NamedTuple):
@@ -29,7 +31,12 @@ class TitleCut(NamedTuple):
     @property
     def is_weak(self) -> bool:
         """Whether the separator often stands inside a headline."""
-        return ":" in self.separator
+        return ":" in self.separator or self.is_parenthesis
+
+    @property
+    def is_parenthesis(self) -> bool:
+        """Whether the text behind the separator is in parentheses."""
+        return "(" in self.separator
 
     @property
     def prefix(self) -> str:
@@ -56,7 +63,7 @@ class StatedTitles(NamedTuple):
 
 def headline(title: str, stated: StatedTitles) -> str:
     """The headline, if the page shows where to cut its title; else empty."""
-    cuts = title_cuts(title)
+    cuts = [cut for cut in title_cuts(title) if not cut.is_parenthesis]  # one page: "Batman (film)" is a headline
     parts = [pair for cut in cuts for pair in ((cut.before, cut.behind), (cut.behind, cut.before))]
     for part, rest in parts:
         if stated.site and _key(rest) == stated.site:

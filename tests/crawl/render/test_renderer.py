@@ -54,6 +54,7 @@ def reason(
         "<noscript>You need to enable JavaScript to run this app.</noscript>",
         "<noscript><p>Ative o JavaScript</p></noscript>",
         '<html ng-app="shop">',
+        '<body class="dark">\n  <shop-front theme="a"></shop-front>',
     ],
 )
 def test_root_of_an_application_is_recognised(markup):
@@ -69,6 +70,7 @@ def test_root_of_an_application_is_recognised(markup):
         "<script src=/jquery.js></script>",
         "<noscript><img src=/count.gif></noscript>",
         '<a href="#root">root</a>',
+        "<body><p>A film: <video-player src=a></video-player>",
     ],
 )
 def test_ordinary_page_holds_no_application(markup):

@@ -1,10 +1,10 @@
 """Decides which pages of a host are made by scripts, renders them in the browsers of a worker, and says what that took.
 
 `auto` renders a page whose own text is short and which holds the root of an application: an element that a framework
-fills, a script that is a module, or a `noscript` that asks for JavaScript. A host where that has brought text is
-remembered: there, every page with such a root is rendered. A host where it has brought nothing five times is not tried
-again. `always` renders every HTML page that has a script. A worker has a few browsers (`Renderer`), one for each page
-at a time, which are used again.
+fills, an element with a hyphen in its name (scripts define it) as the first one of the body, a script that is a module,
+or a `noscript` that asks for JavaScript. A host where that has brought text is remembered: there, every page with such
+a root is rendered. A host where it has brought nothing five times is not tried again. `always` renders every HTML page
+that has a script. A worker has a few browsers (`Renderer`), one for each page at a time, which are used again.
 Promises: what cannot be rendered is kept as it was fetched, with the reason; where there can be no browser, each page
 says why, and the crawl goes on without. Directives of the fetched page (noindex, nofollow) hold for the rendered one.
 As many pages at once as the collection says; a browser that is not used for a while is ended; one that has rendered
@@ -46,7 +46,7 @@ UNAVAILABLE_S = 300.0  # after a failed start, the next attempt
 _root = re.compile(
     rb"""<(?:div|main|section|body|article)\b[^>]{0,300}?\bid\s*=\s*["']?"""
     rb"""(?:app|root|__next|__nuxt|___gatsby|app-root|react-root|vue-app|q-app|svelte|main-app|application|mount)\b"""
-    rb"""|<app-root\b|<[^>]{0,300}\bng-app\b|<script\b[^>]{0,300}\btype\s*=\s*["']?module\b"""
+    rb"""|<app-root\b|<body\b[^>]{0,300}>\s{0,300}<[a-z][a-z0-9]*-[a-z0-9-]|<[^>]{0,300}\bng-app\b|<script\b[^>]{0,300}\btype\s*=\s*["']?module\b"""
     rb"""|<noscript\b[^>]{0,200}>[^\x00]{0,400}?\bjava\s?script\b""",
     re.IGNORECASE,
 ).search
