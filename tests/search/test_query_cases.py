@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from tarrafa.index import follower as index
-from tarrafa.index.frequent_words import is_function_word
-from tarrafa.index.text_analysis import analyze, readings
+from tarrafa.index.text_analysis import analyze, is_function_word, readings
 from tarrafa.search.request import Sort
 from tests.graph.archived_web import a_record, new_data, write
 from tests.search.sample_pages import Asker

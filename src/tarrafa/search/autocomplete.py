@@ -22,9 +22,15 @@ from tantivy import Occur
 from tantivy import Query as TantivyQuery
 
 from tarrafa.index import schema
-from tarrafa.index.frequent_words import is_function_word
 from tarrafa.index.reader import IndexSnapshot
-from tarrafa.index.text_analysis import WORD_BOUND, WORD_CHARS_MAX, compose, fold, written_form
+from tarrafa.index.text_analysis import (
+    WORD_BOUND,
+    WORD_CHARS_MAX,
+    compose,
+    fold,
+    is_function_word,
+    written_form,
+)
 from tarrafa.search.query_parser import QUERY_CHARS_MAX, scoring_spans
 from tarrafa.search.vocabulary import IndexVocabulary
 

@@ -29,8 +29,16 @@ from tantivy import Query as TantivyQuery
 
 from tarrafa.index import schema
 from tarrafa.index.document_fields import split_url_id, url_words
-from tarrafa.index.frequent_words import are_frequent, frequent_pairs, is_function_word
-from tarrafa.index.text_analysis import WORD_BOUND, compose, fold, readings, words
+from tarrafa.index.text_analysis import (
+    WORD_BOUND,
+    are_frequent,
+    compose,
+    fold,
+    frequent_pairs,
+    is_function_word,
+    readings,
+    words,
+)
 from tarrafa.model import UrlId
 from tarrafa.search.query_parser import QueryFilter, QueryGroup, QueryNode, QueryPrefix, QueryText, Sign, is_condition
 from tarrafa.search.request import ExpansionTerm
