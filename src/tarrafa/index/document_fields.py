@@ -31,6 +31,7 @@ from tarrafa.index.text_analysis import (
     page_terms,
     page_vocabulary,
     primary_language,
+    template_entries,
     words,
 )
 from tarrafa.model import DateKind, DeclaredEntity, Outcome, Page, Status, UrlId, VisitRecord, is_inconclusive
@@ -193,7 +194,6 @@ def fill_document(
         found.add_integer(schema.CANONICAL, split_url_id(url_id(page.canonical))[0])
     _add_terms(found, page, parts, title, standing.anchors)
     found.add_text(schema.URL, url_words(record.url))
-    found.add_text(schema.WORDS, page_vocabulary(page.title, page.text, page.language, TEXT_WORDS_MAX))
     found.add_bytes(
         schema.SHOWN, msgspec.msgpack.encode(_shown(record, page, parts, language, date, summarize_entities(stated)))
     )
@@ -391,9 +391,22 @@ def _add_terms(
                 found.add_text(schema.PAIRS, pairs)
         length += times * count
     found.add_integer(schema.LENGTH, length)
-    for terms in (affix.terms, page_terms(parts.template, language, TEMPLATE_WORDS_MAX).terms):
+    own_words = page_vocabulary(page.headline or page.title, parts.own, language, TEXT_WORDS_MAX)
+    found.add_text(schema.WORDS, own_words)
+    if affix.terms or parts.template:
+        _add_template(found, page, parts.template, affix.terms, own_words)
+
+
+def _add_template(
+    found: tantivy.Document | DocumentValues, page: Page, template: str, affix_terms: str, own_words: str
+) -> None:
+    """Add what the page shares with others or only lists, and the words that it has there alone."""
+    for terms in (affix_terms, page_terms(template, page.language, TEMPLATE_WORDS_MAX).terms):
         if terms:
             found.add_text(schema.TEMPLATE, terms)
+    entries = page_vocabulary(_affix(page), template, page.language, TEMPLATE_WORDS_MAX)
+    if marked := template_entries(entries, own_words):
+        found.add_text(schema.WORDS, marked)
 
 
 def _affix(page: Page) -> str:

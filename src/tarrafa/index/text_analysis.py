@@ -148,14 +148,19 @@ def terms_of_language(terms: Iterable[str], language: str) -> list[str]:
     return [plain for term in terms if term == (plain := term.rstrip(ENGLISH + OTHER)) + sign]
 
 
-WORD_BOUND = "|"  # between a folded word and the word itself; no word contains it
+# Between a folded word and the word itself, which is left out where it is the same: `funcao|função`, `rede`. The other
+# sign says that the page has the word in its template only: `funcao~função`, `rede~`. No word contains these signs.
+WORD_BOUND, TEMPLATE_BOUND = "|", "~"
 
 
 def _entries(word: str) -> str:
     """The vocabulary entry of a word: folded, and in its lower-case spelling where that differs."""
-    folded, small = fold(word), word.lower()
-    if len(word) > WORD_CHARS_MAX or not folded:
-        return ""
+    folded = fold(word)
+    return own_entry(folded, word.lower()) if folded and len(word) <= WORD_CHARS_MAX else ""
+
+
+def own_entry(folded: str, small: str) -> str:
+    """The vocabulary entry of a folded word, as the pages have it that write this spelling themselves."""
     return folded if small == folded else folded + WORD_BOUND + small
 
 
@@ -174,9 +179,24 @@ def token_entries(token: str) -> str:
     return _ENTRIES.analyse(token)
 
 
-def written_form(entry: str) -> str:
-    """The word of a vocabulary entry, as written."""
-    return entry.rpartition(WORD_BOUND)[2]
+def template_entries(entries: str, own: str) -> str:
+    """The vocabulary entries of a template, without those that the page itself has, and marked as its template's."""
+    others = set(entries.split()).difference(own.split())
+    return " ".join(
+        entry.replace(WORD_BOUND, TEMPLATE_BOUND) if WORD_BOUND in entry else entry + TEMPLATE_BOUND for entry in others
+    )
+
+
+def entry_parts(entry: str) -> tuple[str, str]:
+    """The folded word of a vocabulary entry, and the word as written."""
+    folded, _, written = entry.replace(TEMPLATE_BOUND, WORD_BOUND).partition(WORD_BOUND)
+    return folded, written or folded
+
+
+def all_entries(folded: str, small: str) -> list[str]:
+    """The vocabulary entries of a spelling, whether pages write it themselves or have it in their template."""
+    own = own_entry(folded, small)
+    return [own, template_entries(own, "")]
 
 
 def primary_language(language: str) -> str:
