@@ -40,7 +40,7 @@ from tarrafa.errors import DataError
 from tarrafa.frontier.messages import CollectionStatus, FrontierOverview, RegisteredWorker
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
 from tarrafa.i18n import ENGLISH
-from tarrafa.index.follower import IndexStatus
+from tarrafa.index.index_status import IndexStatus
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.testweb.world.world import World
 from tarrafa.triples.status import TriplesStatus

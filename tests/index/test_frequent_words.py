@@ -3,10 +3,17 @@
 import pytest
 
 from tarrafa.errors import DataError
-from tarrafa.index import frequent_words, schema
+from tarrafa.index import schema
 from tarrafa.index.follower import catch_up
-from tarrafa.index.frequent_words import FILLER, PAIR_BOUND, frequent_pairs, frequent_terms, is_function_word
-from tarrafa.index.text_analysis import analyze
+from tarrafa.index.text_analysis import (
+    FILLER,
+    FREQUENT_TERMS_FORMAT,
+    PAIR_BOUND,
+    analyze,
+    frequent_pairs,
+    frequent_terms,
+    is_function_word,
+)
 from tests.graph.archived_web import a_record, new_data, write
 
 
@@ -38,7 +45,7 @@ def test_an_index_with_other_frequent_words_is_refused(tmp_path):
     write(data, [a_record("http://a.test/")])
     catch_up(data)
     meta = schema.folder(data) / "meta.json"
-    meta.write_text(meta.read_text().replace(frequent_words.FORMAT, "0" * 8))
+    meta.write_text(meta.read_text().replace(FREQUENT_TERMS_FORMAT, "0" * 8))
     assert schema.is_other_version(data)
     with pytest.raises(DataError, match="another version of Tarrafa; `tarrafa rebuild index`"):
         schema.open_index(data)

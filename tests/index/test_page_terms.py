@@ -14,10 +14,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tarrafa.index import page_terms as subject
-from tarrafa.index import word_kernels, word_table
-from tarrafa.index.page_terms import PageTerms, kernels, page_terms, page_vocabulary, pair_terms
-from tarrafa.index.text_analysis import analyze, language_of_analysis, vocabulary_entries, words
+from tarrafa.index import text_analysis, word_kernels, word_table
+from tarrafa.index.text_analysis import (
+    PageTerms,
+    analyze,
+    kernels,
+    language_of_analysis,
+    page_terms,
+    page_vocabulary,
+    pair_terms,
+    vocabulary_entries,
+    words,
+)
 from tarrafa.index.word_kernels import KEY_LENGTH_MAX, SPACE, SPECIAL, WORD
 from tarrafa.index.word_table import character_class
 from tests.kernel_ways import COMPILED, with_bounds_checks
@@ -112,7 +120,7 @@ def kernel_way(
 ) -> Iterator[None]:
     """Even short texts go through the kernels, with empty tables at first."""
     kernels.require()
-    monkeypatch.setattr(subject, "COMPILED_CHARS_MIN", 0)
+    monkeypatch.setattr(text_analysis, "COMPILED_CHARS_MIN", 0)
     if request.param == CHECKED:
         monkeypatch.setattr(kernels, "get", lambda: checked)
     word_table.word_table.cache_clear()

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from tarrafa.archive.deletion_log import record_deletions
 from tarrafa.index import follower
-from tarrafa.index.follower import index_status
 from tarrafa.index.index_state import PagesByFate
+from tarrafa.index.index_status import index_status
 from tarrafa.index.reader import IndexReader
 from tarrafa.model import RobotsMeta, Status, VisitRecord
 from tarrafa.runtime.data_dir import DataDirectory

@@ -9,13 +9,17 @@ from hypothesis import strategies as st
 from tarrafa.index.text_analysis import (
     ENGLISH,
     OTHER,
+    all_entries,
     analyze,
     analyzer_for,
     compose,
+    entry_parts,
     fold,
     portuguese_singular,
     primary_language,
     readings,
+    template_entries,
+    vocabulary_entries,
     words,
 )
 
@@ -127,3 +131,13 @@ def test_a_page_is_found_by_its_own_words_in_any_language(text):
 def test_letters_are_composed_in_every_text(text, latin, times):
     for one in (text, latin * times, latin * times + text):
         assert compose(one) == unicodedata.normalize("NFC", one)
+
+
+def test_words_that_only_a_template_has_are_marked_in_the_vocabulary():
+    own = vocabulary_entries("Rede e Função")
+    marked = template_entries(vocabulary_entries("rede FUNCAO mar ação"), own)
+    assert set(marked.split()) == {"funcao~", "mar~", "acao~ação"}
+    assert {entry_parts(entry) for entry in marked.split()} == {("funcao", "funcao"), ("mar", "mar"), ("acao", "ação")}
+    assert entry_parts("acao|ação") == ("acao", "ação")
+    assert all_entries("acao", "ação") == ["acao|ação", "acao~ação"]
+    assert all_entries("mar", "mar") == ["mar", "mar~"]

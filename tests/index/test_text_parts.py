@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarrafa.index.document_fields import LISTING_CHARS_MIN, is_listing
-from tarrafa.index.text_parts import TextParts, text_parts
+from tarrafa.index.document_fields import LISTING_CHARS_MIN, TextParts, is_listing, text_parts
 from tarrafa.model import Page
 
 MENU, TITLE, BODY, RELATED, FOOTER = "Início\nContato", "Redes", "A rede cai.\nO mar fecha.", "Outras redes", "© Rede"

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from tarrafa.coordinator.node.search_peers import read_recorded_nodes
-from tarrafa.index.follower import index_status
+from tarrafa.index.index_status import index_status
 from tarrafa.parse.url import host_key, split
 from tarrafa.report.schema import CollectionReport
 from tarrafa.runtime.data_dir import DataDirectory

@@ -62,11 +62,31 @@ def test_what_stands_only_in_a_menu_or_a_list_of_links_is_found(data):
     assert [part.kind for part in parts] == ["template", "links"]
 
 
+def test_words_that_stand_only_in_menus_are_completed_corrected_and_found_by_their_beginning(data):
+    asker = fill(data, a_profile(A, f"{ARTICLE} Vimos o teatro.", menu=MENU), a_profile(B, ARTICLE * 2, menu=MENU))
+    assert asker.searcher.suggest("contag") == []
+    assert asker.searcher.suggest("agor") == ["agora"]
+    assert asker.searcher.suggest("teat") == ["teatro"], "once, whether the page or its menu has it"
+    assert asker.searcher.suggest("curtas cin") == ["curtas cinema"]
+    assert asker.search("conosko").suggestion == "conosco"
+    assert set(urls(asker.search("cine*"))) == {A, B}
+
+
+def test_a_form_counts_where_the_page_writes_it_itself_and_not_where_its_menu_does(data):
+    own = a_profile(A, f"{ARTICLE} O teatro fechou.", menu=MENU)
+    other = a_profile(B, f"{ARTICLE} Dois teatros fecharam.", menu=MENU)
+    asker = fill(data, own, other, *(a_page(f"{C}{n}", f"outra página {n}") for n in range(8)))
+    assert urls(asker.search("teatro")) == [A, B]
+    forms = [[part.what for part in asker.searcher.explain_score(SearchRequest("teatro"), url) if part.kind == "form"]
+             for url in (A, B)]  # fmt: skip
+    assert forms == [["teatro"], []]
+
+
 def test_the_parts_of_a_score_are_the_score_also_of_a_listing(data):
     ask = fill(data, a_profile(A, "Cinema", "Cinema", menu=MENU, listed="sessão de cinema\n" * 30))
     [hit] = ask.search("cinema sessão").hits
     parts = ask.searcher.explain_score(SearchRequest("cinema sessão"), A)
-    added = sum(part.value for part in parts if part.kind in ("text", "title", "template", "pair"))
+    added = sum(part.value for part in parts if part.kind in ("text", "title", "template", "pair", "form"))
     factors = {part.kind: part.value for part in parts if part.kind in ("links", "listing")}
     assert set(factors) == {"links", "listing"}
     assert hit.score == pytest.approx(added * factors["links"] * factors["listing"], rel=1e-3)

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from tarrafa.index import follower as index
-from tarrafa.index.frequent_words import is_function_word
-from tarrafa.index.text_analysis import analyze, readings
-from tarrafa.search.request import Sort
+from tarrafa.index.text_analysis import analyze, is_function_word, readings
+from tarrafa.search.query_builder import FUNCTION_WORD_SHARE
+from tarrafa.search.request import SearchRequest, Sort
 from tests.graph.archived_web import a_record, new_data, write
 from tests.search.sample_pages import Asker
 
@@ -168,6 +168,52 @@ def test_a_page_that_writes_a_word_as_typed_scores_more_than_one_with_another_fo
         assert len(hits) == 2, query
     first, second = ask("avo").hits
     assert first.score == second.score, "without an accent, either may be meant"
+
+
+def test_a_form_that_every_page_with_the_word_has_counts_too(tmp_path):
+    """Half of the rarity of a word: many repetitions of a frequent word are not worth more than a rare one."""
+    data = new_data(tmp_path / "data")
+    write(data, [a_record("http://a.test/", text="a rede azul"), a_record("http://b.test/", text="o barco")])
+    index.catch_up(data)
+    parts = Asker(data).searcher.explain_score(SearchRequest("rede"), "http://a.test/")
+    assert [part.kind for part in parts if part.kind != "links"] == ["text", "form"]
+
+
+def scored(ask: Asker, query: str, url: str) -> dict[tuple[str, str], float]:
+    return {(part.kind, part.what): part.value for part in ask.searcher.explain_score(SearchRequest(query), url)}
+
+
+def test_words_with_function_words_between_them_are_neighbours_at_that_distance(tmp_path):
+    data = new_data(tmp_path / "data")
+    texts = {
+        "near": "as reservas novas do petróleo",
+        "joined": "as reservas petróleo e gás",
+        "far": "as reservas novas e mui antigas do petróleo",
+        "turned": "o petróleo reservas",
+    }
+    write(data, [a_record(f"http://{name}.test/", text=text) for name, text in texts.items()])
+    index.catch_up(data)
+    ask, pair = Asker(data), ("pair", "reservas petróleo")
+    gains = {name: pair in scored(ask, "reservas de petróleo", f"http://{name}.test/") for name in texts}
+    assert gains == {"near": False, "joined": True, "far": False, "turned": False}
+    assert pair in scored(ask, "reservas de um petróleo", "http://near.test/")
+    assert pair not in scored(ask, "reservas barco petróleo", "http://joined.test/"), "another word stands between"
+    assert not [kind for kind, _ in scored(ask, "de reservas", "http://joined.test/") if kind == "pair"]
+
+
+def test_function_words_add_a_share_of_their_score_and_all_of_it_where_there_is_no_other_word(tmp_path):
+    data = new_data(tmp_path / "data")
+    texts = ("rede de pesca", "um barco", "o mar", "as ilhas")
+    write(data, [a_record(f"http://h{n}.test/", text=text) for n, text in enumerate(texts)])
+    index.catch_up(data)
+    ask, word = Asker(data), ("text", "de")
+    whole = scored(ask, "+rede +de", "http://h0.test/")[word]
+    assert scored(ask, "de", "http://h0.test/")[word] == pytest.approx(whole)
+    assert scored(ask, "rede de", "http://h0.test/")[word] == pytest.approx(FUNCTION_WORD_SHARE * whole)
+    [hit] = ask.search("rede de").hits
+    parts = scored(ask, "rede de", "http://h0.test/")
+    factor = parts.pop(("links", ""))
+    assert hit.score == pytest.approx(sum(parts.values()) * factor, rel=1e-3)
 
 
 NEXT = {

@@ -34,8 +34,7 @@ from tarrafa.frontier.address import Address, from_command_line
 from tarrafa.frontier.messages import CollectionStatus, FrontierOverview, RegisteredWorker
 from tarrafa.graph.follower import behind as graph_behind
 from tarrafa.i18n import ENGLISH
-from tarrafa.index.follower import IndexStatus, index_status
-from tarrafa.index.kept_pages import KeptPages, count_kept_pages
+from tarrafa.index.index_status import IndexStatus, KeptPages, count_kept_pages, index_status
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.terminal import counted
 from tarrafa.triples.status import TriplesStatus, triples_status

@@ -24,9 +24,16 @@ from xxhash import xxh3_64_intdigest
 from tarrafa.i18n import LANGUAGES
 from tarrafa.index import schema
 from tarrafa.index.index_state import IndexedStanding, PageFate
-from tarrafa.index.page_terms import PageTerms, page_terms, page_vocabulary
-from tarrafa.index.text_analysis import compose, fold, primary_language, words
-from tarrafa.index.text_parts import TextParts, text_parts
+from tarrafa.index.text_analysis import (
+    PageTerms,
+    compose,
+    fold,
+    page_terms,
+    page_vocabulary,
+    primary_language,
+    template_entries,
+    words,
+)
 from tarrafa.model import DateKind, DeclaredEntity, Outcome, Page, Status, UrlId, VisitRecord, is_inconclusive
 from tarrafa.parse.dates import DATE_MIN
 from tarrafa.parse.rdf.entity import collect_entities, searchable_kinds, summarize_entities
@@ -187,10 +194,53 @@ def fill_document(
         found.add_integer(schema.CANONICAL, split_url_id(url_id(page.canonical))[0])
     _add_terms(found, page, parts, title, standing.anchors)
     found.add_text(schema.URL, url_words(record.url))
-    found.add_text(schema.WORDS, page_vocabulary(page.title, page.text, page.language, TEXT_WORDS_MAX))
     found.add_bytes(
         schema.SHOWN, msgspec.msgpack.encode(_shown(record, page, parts, language, date, summarize_entities(stated)))
     )
+
+
+_OTHER, _CONTENT, _TEMPLATE, _LISTED = range(4)  # kinds of characters
+_runs = re.compile(rb"\x00+|\x01+|\x02+|\x03+").finditer
+_listed = bytes((_LISTED, _CONTENT)) + bytes(range(2, 256))  # of a list of links, what is not in the content
+
+
+class TextParts(NamedTuple):
+    """The text of a page in parts: every character other than white space is in exactly one of content, other lines and
+    template, in its order. `own`: content and other lines, in the order of the page. `template`: lists of links outside
+    the content, then lines that repeat over the pages of the host.
+    """
+
+    own: str
+    content: str
+    other: str = ""
+    template: str = ""
+    listed_chars: int = 0  # of lists of links that are neither content nor repeated
+
+
+def text_parts(page: Page) -> TextParts:
+    """Divide the text of a page; any spans will do, also those of a damaged record."""
+    text, has_template = page.text, bool(page.template_spans or page.link_list_spans)
+    if not has_template and (not page.content_spans or page.content_spans == ((0, len(text)),)):
+        return TextParts(text, text) if page.content_spans else TextParts(text, "", text)
+    kinds = bytearray(len(text))
+    for start, end in page.content_spans:
+        kinds[start:end] = b"\x01" * len(kinds[start:end])
+    for start, end in page.link_list_spans:
+        kinds[start:end] = kinds[start:end].translate(_listed)
+    for start, end in page.template_spans:
+        kinds[start:end] = b"\x02" * len(kinds[start:end])
+    parts: dict[int, list[str]] = {_OTHER: [], _CONTENT: [], _LISTED: [], _TEMPLATE: []}
+    own: list[str] = []
+    for run in _runs(kinds):
+        kind = run[0][0]
+        if piece := text[run.start() : run.end()].strip():
+            parts[kind].append(piece)
+            if kind in (_OTHER, _CONTENT):
+                own.append(piece)
+    other, content, template = (
+        "\n".join(several) for several in (parts[_OTHER], parts[_CONTENT], parts[_LISTED] + parts[_TEMPLATE])
+    )
+    return TextParts("\n".join(own) if has_template else text, content, other, template, kinds.count(_LISTED))
 
 
 def is_listing(parts: TextParts) -> bool:
@@ -341,9 +391,22 @@ def _add_terms(
                 found.add_text(schema.PAIRS, pairs)
         length += times * count
     found.add_integer(schema.LENGTH, length)
-    for terms in (affix.terms, page_terms(parts.template, language, TEMPLATE_WORDS_MAX).terms):
+    own_words = page_vocabulary(page.headline or page.title, parts.own, language, TEXT_WORDS_MAX)
+    found.add_text(schema.WORDS, own_words)
+    if affix.terms or parts.template:
+        _add_template(found, page, parts.template, affix.terms, own_words)
+
+
+def _add_template(
+    found: tantivy.Document | DocumentValues, page: Page, template: str, affix_terms: str, own_words: str
+) -> None:
+    """Add what the page shares with others or only lists, and the words that it has there alone."""
+    for terms in (affix_terms, page_terms(template, page.language, TEMPLATE_WORDS_MAX).terms):
         if terms:
             found.add_text(schema.TEMPLATE, terms)
+    entries = page_vocabulary(_affix(page), template, page.language, TEMPLATE_WORDS_MAX)
+    if marked := template_entries(entries, own_words):
+        found.add_text(schema.WORDS, marked)
 
 
 def _affix(page: Page) -> str:

@@ -11,14 +11,13 @@ nothing of queries.
 
 import logging
 import threading
-from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from time import thread_time
 from types import TracebackType
 from typing import IO
 
-import msgspec
 import tantivy
 
 from tarrafa.archive.projection import (
@@ -55,8 +54,6 @@ from tarrafa.index.document_fields import (
 from tarrafa.index.index_state import (
     IndexedVisits,
     PageFate,
-    PagesByFate,
-    pages_by_fate,
     read_links_version,
 )
 from tarrafa.index.reader import IndexReader
@@ -490,43 +487,3 @@ def is_settled(data: DataDirectory) -> bool:
     except DataError:
         return True
     return all(read_links_version(part).partition(" ")[0] == links for part in shards.parts(data))
-
-
-class IndexStatus(msgspec.Struct, frozen=True):
-    """`shards` as `rebuild index --shards` takes it; `settled`: every page was written with the present links. `urls`:
-    each counts once; a URL in two collections is two `documents`.
-    """
-
-    shards: str
-    urls: int
-    documents: int
-    behind_bytes: int
-    settled: bool
-    collections: list[PagesByFate]
-
-    def of(self, collection: str) -> PagesByFate:
-        return next((one for one in self.collections if one.collection == collection), PagesByFate(collection))
-
-
-def index_status(data: DataDirectory) -> IndexStatus | None:
-    """None without an index. Opens nothing for writing."""
-    there = [part for part in shards.parts(data) if schema.exists(part)]
-    if not there:
-        return None
-    found, urls = count_pages(there)
-    documents = sum(one.indexed for one in found)
-    return IndexStatus(str(shards.read_layout(data)), urls, documents, behind(data), is_settled(data), found)
-
-
-def count_pages(parts: Sequence[DataDirectory]) -> tuple[list[PagesByFate], int]:
-    """The pages of each collection by fate, in these parts; and the number of indexed URLs, each counted once: the
-    pages of a host are all in one part.
-    """
-    sums, urls = dict[str, Counter[str]](), 0
-    for part in parts:
-        found, indexed = pages_by_fate(part)
-        urls += indexed
-        for one in found:
-            counts = msgspec.structs.asdict(one)
-            sums.setdefault(counts.pop("collection"), Counter()).update(counts)
-    return [PagesByFate(name, **sums[name]) for name in sorted(sums)], urls

@@ -4,7 +4,7 @@ The table is an arena of 32-bit numbers with one record for each word, and slots
 the word (open addressing: the next free slot is taken). A record is a header, the word's code points with ASCII letters
 in lower case, and its term and vocabulary entry in UTF-8. `scan` makes a *sequence* of a text: the records of its
 words, with END_OF_TOKEN between tokens, and a list of the words that are in no record. numba compiles these functions
-as they are; `word_table` keeps the table, `page_terms` has the Python way.
+as they are; `word_table` keeps the table, `text_analysis` has the Python way.
 Known weakness: compiled, they have no bounds checks. Before each write stands a comparison with the capacity that the
 caller gave, or no more is written than was read. Tests run them with bounds checks, too.
 """

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tarrafa.index.frequent_words import frequent_terms
-from tarrafa.index.text_analysis import analyze_token, token_entries
+from tarrafa.index.text_analysis import analyze_token, frequent_terms, token_entries
 from tarrafa.index.word_kernels import (
     FIRST_RECORD,
     FREQUENT,

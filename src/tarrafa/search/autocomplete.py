@@ -22,9 +22,8 @@ from tantivy import Occur
 from tantivy import Query as TantivyQuery
 
 from tarrafa.index import schema
-from tarrafa.index.frequent_words import is_function_word
 from tarrafa.index.reader import IndexSnapshot
-from tarrafa.index.text_analysis import WORD_BOUND, WORD_CHARS_MAX, compose, fold, written_form
+from tarrafa.index.text_analysis import WORD_CHARS_MAX, all_entries, compose, entry_parts, fold, is_function_word
 from tarrafa.search.query_parser import QUERY_CHARS_MAX, scoring_spans
 from tarrafa.search.vocabulary import IndexVocabulary
 
@@ -75,7 +74,7 @@ def completions(
         return []
     if vocabulary is None or vocabulary.count_with_prefix(folded) <= READ_MAX:
         entries = snapshot.vocabulary_entries(folded, ENTRY_TIMES * limit, among)
-        known: Iterable[tuple[str, int]] = ((written_form(entry), documents) for entry, documents in entries)
+        known: Iterable[tuple[str, int]] = ((entry_parts(entry)[1], documents) for entry, documents in entries)
         found = merge_completions(beginning, [known], CANDIDATE_TIMES * limit)
         return _common_words_last(found, vocabulary, snapshot.written)[:limit]
     frequent = _common_words_last(vocabulary.with_prefix(folded, CANDIDATE_TIMES * limit), vocabulary, snapshot.written)
@@ -137,7 +136,8 @@ def _common_words_last(
 def _together(snapshot: IndexSnapshot, word: str, among: TantivyQuery) -> int:
     """The number of documents that hold the word, in either spelling."""
     folded = fold(word)
-    held = TantivyQuery.term_set_query(schema.SCHEMA, schema.WORDS, list({folded, folded + WORD_BOUND + word}))
+    entries = [*all_entries(folded, folded), *all_entries(folded, word)]
+    held = TantivyQuery.term_set_query(schema.SCHEMA, schema.WORDS, list(set(entries)))
     return snapshot.top_matches(TantivyQuery.boolean_query([(Occur.Must, among), (Occur.Must, held)]), 1).total
 
 

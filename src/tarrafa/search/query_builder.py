@@ -3,20 +3,20 @@
 Promises: a word matches all its readings (the language of a query's words is unknown), and they weigh the same: each is
 boosted to the rarity that the readings have together, in all shards together. Without that, three French pages would
 stand above ten thousand Portuguese ones, because *their* spelling of the word is rare. Readings that no page holds are
-left out. A function word (`de`) only adds to the score of pages that another part of the query finds. Filters never add
-to a score; where there are only filters, all pages score alike, and links decide. Synonyms can only add pages and
-score. Plain words find pages with any of them, and pages with all of them are found by a second query
-(`BuiltQuery.whole`), so that they can be counted and raised; where many pages are expected to hold all of them, only
-these are searched. A word with signs inside (`f-16`) is found as adjacent words, as one word, and below
-that by its parts. Ranking, as measured (docs/decisions): BM25 of the catch-all field, plus 0.3 of the title's, plus 0.3
-for each two adjacent words of the query that are adjacent in the page, plus half of its rarity for each word that the
-page writes as it is typed, plus 0.1 of the template's. Where two adjacent words stand in many pages, each of them is no
-frequent word of its language, and positions would have to be read in all these pages, only the best matches of a shard
-gain from them (`BuiltQuery.late`). Knows nothing of hits or snippets.
+left out. A function word (`de`) only adds to the score of pages that another part of the query finds, and 0.3 of its
+own. Filters never add to a score; where there are only filters, all pages score alike, and links decide. Synonyms can
+only add pages and score. Plain words find pages with any of them, and pages with all of them are found by a second
+query (`BuiltQuery.whole`), so that they can be counted and raised; where many pages are expected to hold all of them,
+only these are searched. A word with signs inside (`f-16`) is found as adjacent words, as one word, and below that by
+its parts. Ranking, as measured (docs/decisions): BM25 of the catch-all field, plus 0.3 of the title's, plus 0.3 for
+each two words of the query that are as near in the page (adjacent, or with function words alone between them), plus
+half of its rarity for each word that the page writes as it is typed, plus 0.1 of the template's. Where two adjacent
+words stand in many pages, each of them is no frequent word of its language, and positions would have to be read in all
+these pages, only the best matches of a shard gain from them (`BuiltQuery.late`). Knows nothing of hits or snippets.
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -29,8 +29,16 @@ from tantivy import Query as TantivyQuery
 
 from tarrafa.index import schema
 from tarrafa.index.document_fields import split_url_id, url_words
-from tarrafa.index.frequent_words import are_frequent, frequent_pairs, is_function_word
-from tarrafa.index.text_analysis import WORD_BOUND, compose, fold, readings, words
+from tarrafa.index.text_analysis import (
+    are_frequent,
+    compose,
+    fold,
+    frequent_pairs,
+    is_function_word,
+    own_entry,
+    readings,
+    words,
+)
 from tarrafa.model import UrlId
 from tarrafa.search.query_parser import QueryFilter, QueryGroup, QueryNode, QueryPrefix, QueryText, Sign, is_condition
 from tarrafa.search.request import ExpansionTerm
@@ -38,8 +46,8 @@ from tarrafa.search.request import ExpansionTerm
 TITLE_SHARE = 0.3
 PAIR_SHARE = 0.3
 TEMPLATE_SHARE = 0.1  # of a word that stands only in menus, lists of links or the name of the site
+FUNCTION_WORD_SHARE = 0.3  # of a word that only joins others
 FORM_SHARE = 0.5  # of a word's rarity: the gain of a page that writes it as it is typed
-ONLY_FORM_SHARE = 0.9  # of the documents with a word: a form in more of them is the only one
 FORMS_MAX = 12  # words whose typed form counts
 # Documents of all shards with both of two adjacent words, as many as there would be by chance. With more, positions
 # cost more than a second query for the best matches (0.15 ms).
@@ -183,7 +191,7 @@ class QueryBuilder:
         must = [(Occur.Must, self._node(node) or TantivyQuery.empty_query()) for node in needed]
         others = [node for _, node in content.parts if node not in needed]
         others += [_parts_of(node) for node in needed if is_compound(node)]
-        some = [clause for node in others if (clause := self._node(node)) is not None]
+        some = [clause for node in others if (clause := self._additional(node)) is not None]
         return [*must, *((Occur.Should, clause) for clause in (*some, *more))]
 
     def _are_many(self, needed: list[QueryNode]) -> bool:
@@ -206,20 +214,15 @@ class QueryBuilder:
                 continue
             entries = [entry for entry in self._entries(several[0]) if self._local.frequency(schema.WORDS, entry)]
             occurring = self._occurring(schema.ALL, readings(text))
-            if entries and occurring and not self._is_only_form(entries, occurring):
+            if entries and occurring:
                 some = [TantivyQuery.term_query(schema.SCHEMA, schema.WORDS, entry, "basic") for entry in entries]
                 found[text] = TantivyQuery.const_score_query(_any(some), FORM_SHARE * self._common(occurring))
         return list(found.items())
 
-    def _is_only_form(self, entries: list[str], occurring: dict[Terms, list[int]]) -> bool:
-        """Whether nearly all pages with a word write it so: then its form tells nothing, and costs a third more."""
-        written = sum(self._overall.frequency(schema.WORDS, entry) for entry in entries)
-        return written >= ONLY_FORM_SHARE * sum(counts[0] for counts in occurring.values())
-
     def _entries(self, word: str) -> list[str]:
         """The vocabulary entries of a word. Typed without accents it stands for all its spellings, else for itself."""
         small, folded = word.lower(), fold(word)
-        return [folded, *self._spellings(folded)] if small == folded else [folded + WORD_BOUND + small]
+        return [folded, *self._spellings(folded)] if small == folded else [own_entry(folded, small)]
 
     def _signed(self, content: QueryGroup) -> list[SignedForm]:
         """The words with signs inside or a dot before them."""
@@ -237,15 +240,21 @@ class QueryBuilder:
         """The addends of a score. The score of a page is their sum."""
         content = _content_of(self._natural(query) if natural else query)
         texts = _with_parts(content).texts
-        found = [(text, self._in_field(schema.ALL, self._spelled(text))) for text in texts]
-        template = [(text, self._in_template(self._all_readings(text))) for text in texts]
+        joining = {_text(node) for _, node in self._joining_words(content)}
+        shares = [(text, FUNCTION_WORD_SHARE if text in joining else 1.0) for text in texts]
+        found = [(text, share, self._in_field(schema.ALL, self._spelled(text))) for text, share in shares]
+        template = [(text, share, self._in_template(self._all_readings(text))) for text, share in shares]
         return [
             *(
-                ScoreComponent("text", text, clause, self._most(self._all_readings(text)))
-                for text, clause in found
+                ScoreComponent("text", text, _boosted(clause, share), share * self._most(self._all_readings(text)))
+                for text, share, clause in found
                 if clause is not None
             ),
-            *(ScoreComponent("template", text, _any(clauses)) for text, clauses in template if clauses),
+            *(
+                ScoreComponent("template", text, _boosted(_any(clauses), share))
+                for text, share, clauses in template
+                if clauses
+            ),
             *(ScoreComponent("text", f"{text}*", self._prefix(text)) for text in content.prefixes),
             *(ScoreComponent("added", what, clause) for what, clause in self._added(extras)),
             *(ScoreComponent("title", what, clause) for what, clause in self._titles(content)),
@@ -270,7 +279,7 @@ class QueryBuilder:
         """
         if joining := self._joining_words(content):
             content = QueryGroup(tuple(part for part in content.parts if part not in joining))
-            more = [*(clause for _, node in joining if (clause := self._node(node)) is not None), *more]
+            more = [*(clause for _, node in joining if (clause := self._additional(node)) is not None), *more]
             return [(Occur.Must, _any([self._group(content), *added])), *((Occur.Should, one) for one in more)]
         if content.with_sign(Sign.MUST):
             return [(Occur.Must, self._group(content)), *((Occur.Should, one) for one in (*added, *more))]
@@ -337,6 +346,11 @@ class QueryBuilder:
             return self._prefix(node.text)
         return self._filter(node)
 
+    def _additional(self, node: QueryNode) -> TantivyQuery | None:
+        """A part that only adds to the score of pages that others find: a function word adds little."""
+        clause = self._node(node)
+        return clause if clause is None or not _is_joining(node) else _boosted(clause, FUNCTION_WORD_SHARE)
+
     def _prefix(self, text: str) -> TantivyQuery:
         return TantivyQuery.const_score_query(
             TantivyQuery.regex_query(schema.SCHEMA, schema.WORDS, fold(text) + ".*"), PREFIX_SCORE
@@ -384,30 +398,30 @@ class QueryBuilder:
         ]
 
     def _pairs(self, content: QueryGroup) -> list[tuple[str, TantivyQuery, bool]]:
-        """Adjacent words of the query, as adjacent words of the page; True: they are costly."""
-        plain = [node.text if isinstance(node, QueryText) else "" for _, node in content.parts]
+        """Neighbours in the query, as neighbours in the page; True: they are costly."""
         return [
             (f"{left} {right}", clause, is_late)
-            for left, right in pairwise(plain)
-            if left and right and len(words(left)) == len(words(right)) == 1
-            for clause, is_late in self._clauses(schema.ALL, _in_a_row(f"{left} {right}"), PAIR_SHARE)
+            for left, right, between in _neighbours(content)
+            for clause, is_late in self._clauses(schema.ALL, _in_a_row(f"{left} {right}"), PAIR_SHARE, between)
         ]
 
     def _weighed(self, field: str, alternatives: Iterable[Terms], share: float = 1.0) -> list[TantivyQuery]:
         return [clause for clause, _ in self._clauses(field, alternatives, share)]
 
-    def _clauses(self, field: str, alternatives: Iterable[Terms], share: float) -> list[tuple[TantivyQuery, bool]]:
+    def _clauses(
+        self, field: str, alternatives: Iterable[Terms], share: float, between: int = 0
+    ) -> list[tuple[TantivyQuery, bool]]:
         """The readings that occur, each with the boost that sets its rarity to the common one; True: many documents
-        hold its terms, and their positions must be read.
+        hold its terms, and their positions must be read. `between`: so many other words may stand among its terms.
         """
         occurring, found = self._occurring(field, alternatives), list[tuple[TantivyQuery, bool]]()
         common, frequency = share * self._common(occurring), self._local.frequency
         for terms, counts in occurring.items():
-            sought = SoughtPhrase.of(field, terms)
+            sought = SoughtPhrase(field, terms) if between else SoughtPhrase.of(field, terms)
             here = [frequency(sought.field, term) for term in sought.terms]
             if all(here):
                 is_late = len(sought.terms) > 1 and self._together(counts) > EARLY_PAIR_DOCUMENTS_MAX
-                found.append((_boosted(sought.query(), common / _idf(here, self._here)), is_late))
+                found.append((_boosted(sought.query(between), common / _idf(here, self._here)), is_late))
         return found
 
     def _together(self, counts: list[int]) -> float:
@@ -619,6 +633,21 @@ def _in_a_row(text: str) -> list[Terms]:
     return [terms for terms in readings(text) if len(terms) > 1]
 
 
+def _neighbours(content: QueryGroup) -> Iterator[tuple[str, str, int]]:
+    """Each two adjacent single words of a query, and each two that have only function words between them (*reservas de
+    petróleo*), with the number of these.
+    """
+    plain = [text if len(words(text := _text(node))) == 1 else "" for _, node in content.parts]
+    last, place_of_last = "", 0  # the last word that is no function word, and nothing else since
+    for place, (left, right) in enumerate(pairwise(plain), 1):
+        if left and right:
+            yield left, right, 0
+        if not left or not is_function_word(left):
+            last, place_of_last = left, place - 1
+        elif last and right and not is_function_word(right):
+            yield last, right, place - place_of_last - 1
+
+
 class SoughtPhrase(NamedTuple):
     """The field in which a reading is searched, and the adjacent terms there."""
 
@@ -630,10 +659,11 @@ class SoughtPhrase(NamedTuple):
         by_pairs = field == schema.ALL and len(terms) > 1 and are_frequent(terms)
         return cls(schema.PAIRS, tuple(frequent_pairs(terms))) if by_pairs else cls(field, terms)
 
-    def query(self) -> TantivyQuery:
+    def query(self, between: int = 0) -> TantivyQuery:
+        """`between`: so many other terms may stand among these."""
         if len(self.terms) == 1:
             return TantivyQuery.term_query(schema.SCHEMA, self.field, self.terms[0], "freq")
-        return TantivyQuery.phrase_query(schema.SCHEMA, self.field, [*self.terms])
+        return TantivyQuery.phrase_query(schema.SCHEMA, self.field, [*self.terms], between)
 
 
 def _boosted(clause: TantivyQuery, boost: float) -> TantivyQuery:

@@ -24,7 +24,7 @@ from rapidfuzz.distance import OSA
 
 from tarrafa.errors import DataError
 from tarrafa.index.reader import IndexSnapshot
-from tarrafa.index.text_analysis import WORD_BOUND, fold
+from tarrafa.index.text_analysis import entry_parts, fold
 
 WORDS_MAX = 300_000
 PER_LETTER_MAX = 40_000
@@ -143,11 +143,11 @@ def _merged(entries: Iterable[tuple[str, int]]) -> tuple[list[str], list[str], N
     most: dict[str, tuple[int, str]] = {}
     together: dict[str, int] = {}
     for entry, documents in entries:
-        folded, _, word = entry.partition(WORD_BOUND)
+        folded, word = entry_parts(entry)
         if folded not in together:
-            most[folded], together[folded] = (documents, word or folded), documents
+            most[folded], together[folded] = (documents, word), documents
         else:
-            most[folded] = max(most[folded], (documents, word or folded))
+            most[folded] = max(most[folded], (documents, word))
             together[folded] += documents
     order = sorted(together)
     return order, [most[folded][1] for folded in order], np.array([together[folded] for folded in order], np.int32)

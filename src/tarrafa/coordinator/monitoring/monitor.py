@@ -38,8 +38,7 @@ from tarrafa.crawl.supervisor.completion import expected_pages, has_failed, time
 from tarrafa.errors import DataError, Unreachable
 from tarrafa.frontier.messages import CollectionStatus, FrontierOverview
 from tarrafa.i18n import Message, message
-from tarrafa.index.follower import IndexStatus, index_status
-from tarrafa.index.kept_pages import KeptPages, count_kept_pages
+from tarrafa.index.index_status import IndexStatus, KeptPages, count_kept_pages, index_status
 from tarrafa.parse.url import host_name
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.heartbeat import VisitSample

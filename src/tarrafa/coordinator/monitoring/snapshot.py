@@ -12,7 +12,7 @@ from tarrafa.coordinator.store import CollectionRun, CollectionSample
 from tarrafa.errors import NotFound
 from tarrafa.frontier.messages import CollectionStatus, RegisteredWorker
 from tarrafa.i18n import Message, joined, message
-from tarrafa.index.kept_pages import KeptPages
+from tarrafa.index.index_status import KeptPages
 
 ALERT_FOR_S = 15.0  # the death of a process is shown in red, also after its restart
 DEATH_SHOWN_FOR_S = 60.0  # the cause of the death is shown

@@ -17,8 +17,8 @@ from msgspec import Meta
 from tarrafa.archive.warc_reader import durable_lengths
 from tarrafa.errors import DataError
 from tarrafa.graph.link_statistics import GraphStatistics, graph_statistics
-from tarrafa.index.follower import index_status
 from tarrafa.index.index_state import PagesByFate
+from tarrafa.index.index_status import index_status
 from tarrafa.report import local_measurements
 from tarrafa.report.schema import MissingNode, StoragePart
 from tarrafa.report.visit_rows import VisitReader, VisitRows

@@ -1,15 +1,65 @@
-"""Says how many of the pages that a collection keeps can be searched, and why the others cannot.
+"""Status of the index: its size, how far it is behind, and how many of the kept pages can be searched.
 
-The frontier knows which pages are kept, the index which of them it has, and why it leaves others out. Promises: pure;
-the counts add up exactly: kept + unkept = searchable + noindex + taken_down + waiting + elsewhere.
+The frontier knows which pages are kept, the index which of them it has, and why it leaves others out. Promises: opens
+nothing for writing; the counts of a collection add up exactly: kept + unkept = searchable + noindex + taken_down +
+waiting + elsewhere.
 """
+
+from collections import Counter
+from collections.abc import Sequence
 
 import msgspec
 
 from tarrafa.i18n import Message, joined, messages
-from tarrafa.index.follower import IndexStatus
+from tarrafa.index import schema, shards
+from tarrafa.index.follower import behind, is_settled
+from tarrafa.index.index_state import PagesByFate, pages_by_fate
 from tarrafa.parse.rdf.nquads import STATEMENTS_LENGTH_MAX, STATEMENTS_MAX
 from tarrafa.parse.text_layout import TEXT_LENGTH_MAX
+from tarrafa.runtime.data_dir import DataDirectory
+
+
+class IndexStatus(msgspec.Struct, frozen=True):
+    """`shards` as `rebuild index --shards` takes it; `settled`: every page was written with the present links. `urls`:
+    each counts once; a URL in two collections is two `documents`.
+    """
+
+    shards: str
+    urls: int
+    documents: int
+    behind_bytes: int
+    settled: bool
+    collections: list[PagesByFate]
+
+    def of(self, collection: str) -> PagesByFate:
+        return next((one for one in self.collections if one.collection == collection), PagesByFate(collection))
+
+
+def index_status(data: DataDirectory) -> IndexStatus | None:
+    """None without an index. Opens nothing for writing."""
+    there = [part for part in shards.parts(data) if schema.exists(part)]
+    if not there:
+        return None
+    found, urls = count_pages(there)
+    documents = sum(one.indexed for one in found)
+    return IndexStatus(str(shards.read_layout(data)), urls, documents, behind(data), is_settled(data), found)
+
+
+def count_pages(parts: Sequence[DataDirectory]) -> tuple[list[PagesByFate], int]:
+    """The pages of each collection by fate, in these parts; and the number of indexed URLs, each counted once: the
+    pages of a host are all in one part.
+    """
+    sums, urls = dict[str, Counter[str]](), 0
+    for part in parts:
+        found, indexed = pages_by_fate(part)
+        urls += indexed
+        for one in found:
+            counts = msgspec.structs.asdict(one)
+            sums.setdefault(counts.pop("collection"), Counter()).update(counts)
+    return [PagesByFate(name, **sums[name]) for name in sorted(sums)], urls
+
+
+# -- kept pages --------------------------------------------------------------------------------------------------------
 
 
 class KeptPages(msgspec.Struct, frozen=True):
