@@ -191,7 +191,7 @@ class LocalShard:
         context = self._context()
         snapshot = context.snapshot
         counted = RecordingTermStatistics(snapshot)
-        query = self._build_query(request, context.rules, counted, counted)
+        query = self._build_query(request, context, counted, counted)
         counted.counts[schema.LANGUAGE] = snapshot.languages
         counts = ShardStatistics(snapshot.documents, snapshot.written, snapshot.terms_total, counted.counts)
         self._thread.last = _CountedRequest(counts, context, request, query)
@@ -229,7 +229,7 @@ class LocalShard:
         at = ids.index(key)
         place = matches.addresses()[at]
         length, date, static = (matches.field_values(name)[at] for name in (schema.LENGTH, schema.DATE, schema.STATIC))
-        matching = self._query_builder(request, context.rules, snapshot, overall)
+        matching = self._query_builder(request, context, snapshot, overall)
         leaves = matching.score_components(_parsed_query(request), request.natural, request.extras)
         best, raised = [place], False
         if query.late or query.signed or query.whole is not None:
@@ -286,7 +286,7 @@ class LocalShard:
         found = exclude(TantivyQuery.all_query(), context.excluded) if context.excluded else None
         if not before.strip():
             return completions(snapshot, vocabulary, beginning, found, limit)
-        query = self._build_query(SearchRequest(before, all_words=True), context.rules, snapshot, snapshot)
+        query = self._build_query(SearchRequest(before, all_words=True), context, snapshot, snapshot)
         found = exclude(query.matches, context.excluded)
         sample = snapshot.top_matches(found, SAMPLED_PAGES, schema.STATIC).addresses()
         following = following_words([snapshot.stored_document(place) for place in sample], before, beginning)
@@ -327,10 +327,11 @@ class LocalShard:
         return _SearchContext(rules, excluded, self._index.snapshot())
 
     def _query_builder(
-        self, request: SearchRequest, rules: CurationRules, local: TermStatistics, overall: TermStatistics
+        self, request: SearchRequest, context: _SearchContext, local: TermStatistics, overall: TermStatistics
     ) -> QueryBuilder:
         linking = partial(self._linking, collection=request.collection)
-        return QueryBuilder(local, overall, linking, rules.synonyms, self._subclasses, self._spellings)
+        spellings = partial(context.snapshot.spellings, limit=SPELLINGS_MAX)
+        return QueryBuilder(local, overall, linking, context.rules.synonyms, self._subclasses, spellings)
 
     def _query_in_context(self, request: SearchRequest, overall: ShardStatistics) -> tuple[_SearchContext, BuiltQuery]:
         """The tantivy query of a request without excluded pages, and its context; the ones of the statistics phase, if
@@ -341,18 +342,18 @@ class LocalShard:
             context, query = last.context, last.query
         else:
             context = self._context()
-            query = self._build_query(request, context.rules, context.snapshot, overall)
+            query = self._build_query(request, context, context.snapshot, overall)
         if not context.excluded:
             return context, query
         whole = exclude(query.whole, context.excluded) if query.whole is not None else None
         return context, query._replace(matches=exclude(query.matches, context.excluded), whole=whole)
 
     def _build_query(
-        self, request: SearchRequest, rules: CurationRules, local: TermStatistics, overall: TermStatistics
+        self, request: SearchRequest, context: _SearchContext, local: TermStatistics, overall: TermStatistics
     ) -> BuiltQuery:
         """Build the query; the statistics in `overall` are asked for every term that matters."""
         query = with_filters(_parsed_query(request), request.language, request.after, request.before)
-        matching = self._query_builder(request, rules, local, overall)
+        matching = self._query_builder(request, context, local, overall)
         related = bool(request.related)
         return matching.build(query, request.collection, request.natural, request.extras, related, request.loose)
 
@@ -372,7 +373,7 @@ class LocalShard:
         if means.are_close or not matches:
             return matches
         first = matches.first(RENORMALIZED_MATCHES)
-        matching = self._query_builder(request, context.rules, snapshot, overall)
+        matching = self._query_builder(request, context, snapshot, overall)
         these = best_ids_query(first.field_values(schema.ID_HIGH))
         places, stretches = first.addresses(), map(means.penalty_ratio, first.field_values(schema.LENGTH))
         stretched, gained = dict(zip(places, stretches, strict=True)), defaultdict[DocumentAddress, float](float)
@@ -517,9 +518,6 @@ class LocalShard:
     def _linking(self, url: str, collection: str | None) -> list[UrlId]:
         graph = self._open_graph()
         return graph.linking_ids(url, collection, LINKING_MAX) if graph is not None else []
-
-    def _spellings(self, folded: str) -> list[str]:
-        return self._index.snapshot().spellings(folded, SPELLINGS_MAX)
 
     def _open_graph(self) -> GraphReader | None:
         if self._graph is None:

@@ -128,6 +128,7 @@ class QueryBuilder:
         self._linking, self._synonyms, self._subclasses = linking, synonyms, subclasses
         self._spellings = spellings
         self._clauses_of_texts: dict[str, TantivyQuery | None] = {}
+        self._counts_of_readings: dict[tuple[str, tuple[Terms, ...]], dict[Terms, list[int]]] = {}
 
     def build(
         self,
@@ -256,7 +257,7 @@ class QueryBuilder:
             ),
         ]
 
-    def _most(self, alternatives: Iterable[Terms]) -> float:
+    def _most(self, alternatives: tuple[Terms, ...]) -> float:
         """The upper bound of what a text gains from these readings."""
         return BM25_WEIGHT_MAX * self._common(self._occurring(schema.ALL, alternatives))
 
@@ -357,7 +358,7 @@ class QueryBuilder:
             known[text] = _any(clauses) if clauses else None
         return known[text]
 
-    def _in_template(self, alternatives: list[Terms]) -> list[TantivyQuery]:
+    def _in_template(self, alternatives: tuple[Terms, ...]) -> list[TantivyQuery]:
         """The same in templates. What is in those of most pages finds the pages that hold it themselves, if any do."""
         counts = self._occurring(schema.TEMPLATE, alternatives).values()
         if not counts:
@@ -366,13 +367,15 @@ class QueryBuilder:
             return []
         return self._weighed(schema.TEMPLATE, alternatives, TEMPLATE_SHARE)
 
-    def _spelled(self, text: str) -> list[Terms]:
+    def _spelled(self, text: str) -> tuple[Terms, ...]:
         """All readings of a word or phrase; of a word with signs inside also those without them."""
-        return [*self._all_readings(text), *(readings("".join(words(text))) if is_signed(text) else ())]
+        own = self._all_readings(text)
+        return (*own, *readings("".join(words(text)))) if is_signed(text) else own
 
-    def _all_readings(self, text: str) -> list[Terms]:
+    def _all_readings(self, text: str) -> tuple[Terms, ...]:
         """All readings of a word or phrase, and of its synonyms."""
-        return [reading for one in (text, *self._synonyms(text)) for reading in readings(one)]
+        synonyms = self._synonyms(text)
+        return tuple(reading for one in (text, *synonyms) for reading in readings(one)) if synonyms else readings(text)
 
     def _titles(self, content: QueryGroup) -> list[tuple[str, TantivyQuery]]:
         """The same words in the title alone. Of a phrase, each word: titles are short enough."""
@@ -393,18 +396,21 @@ class QueryBuilder:
             for clause, is_late in self._clauses(schema.ALL, _in_a_row(f"{left} {right}"), PAIR_SHARE)
         ]
 
-    def _weighed(self, field: str, alternatives: Iterable[Terms], share: float = 1.0) -> list[TantivyQuery]:
+    def _weighed(self, field: str, alternatives: tuple[Terms, ...], share: float = 1.0) -> list[TantivyQuery]:
         return [clause for clause, _ in self._clauses(field, alternatives, share)]
 
-    def _clauses(self, field: str, alternatives: Iterable[Terms], share: float) -> list[tuple[TantivyQuery, bool]]:
+    def _clauses(self, field: str, alternatives: tuple[Terms, ...], share: float) -> list[tuple[TantivyQuery, bool]]:
         """The readings that occur, each with the boost that sets its rarity to the common one; True: many documents
         hold its terms, and their positions must be read.
         """
         occurring, found = self._occurring(field, alternatives), list[tuple[TantivyQuery, bool]]()
+        if not occurring:
+            return found
         common, frequency = share * self._common(occurring), self._local.frequency
         for terms, counts in occurring.items():
             sought = SoughtPhrase.of(field, terms)
-            here = [frequency(sought.field, term) for term in sought.terms]
+            is_counted = self._local is self._overall and sought.terms is terms
+            here = counts if is_counted else [frequency(sought.field, term) for term in sought.terms]
             if all(here):
                 is_late = len(sought.terms) > 1 and self._together(counts) > EARLY_PAIR_DOCUMENTS_MAX
                 found.append((_boosted(sought.query(), common / _idf(here, self._here)), is_late))
@@ -414,11 +420,17 @@ class QueryBuilder:
         """How many documents of all shards hold all of these terms, if they have nothing to do with each other."""
         return prod(counts) / float(max(self._everywhere, 1)) ** (len(counts) - 1)
 
-    def _occurring(self, field: str, alternatives: Iterable[Terms]) -> dict[Terms, list[int]]:
+    def _occurring(self, field: str, alternatives: tuple[Terms, ...]) -> dict[Terms, list[int]]:
         """The readings that some shard holds, with the global document frequency of each of their terms."""
-        frequency = self._overall.frequency
-        counted = {terms: [frequency(field, term) for term in terms] for terms in alternatives}
-        return {terms: counts for terms, counts in counted.items() if counts and all(counts)}
+        known = self._counts_of_readings.get((field, alternatives))
+        if known is None:
+            known, frequency = {}, self._overall.frequency
+            for terms in alternatives:
+                counts = [frequency(field, term) for term in terms]
+                if counts and all(counts):
+                    known[terms] = counts
+            self._counts_of_readings[field, alternatives] = known
+        return known
 
     def _common(self, occurring: dict[Terms, list[int]]) -> float:
         """The rarity of these readings, all together and in all shards."""
@@ -430,7 +442,7 @@ class QueryBuilder:
         if name == "intitle":
             return self._in_field(schema.TITLE, readings(value))
         if name == "inurl":
-            return self._in_field(schema.URL, [tuple(url_words(value).split())])
+            return self._in_field(schema.URL, (tuple(url_words(value).split()),))
         if name == "link":
             ids = [split_url_id(key)[0] for key in self._linking(value)]
             return TantivyQuery.term_set_query(schema.SCHEMA, schema.ID_HIGH, ids) if ids else None
@@ -448,7 +460,7 @@ class QueryBuilder:
             return _any([_entity_query(one, day) for one in kinds])
         return TantivyQuery.term_set_query(schema.SCHEMA, schema.KIND, kinds)
 
-    def _in_field(self, field: str, alternatives: Iterable[Terms]) -> TantivyQuery | None:
+    def _in_field(self, field: str, alternatives: tuple[Terms, ...]) -> TantivyQuery | None:
         clauses = self._weighed(field, alternatives)
         return _any(clauses) if clauses else None
 
@@ -614,9 +626,9 @@ def _idf(counts: Iterable[int], documents: int) -> float:
     return rarity
 
 
-def _in_a_row(text: str) -> list[Terms]:
+def _in_a_row(text: str) -> tuple[Terms, ...]:
     """The readings of two words that are two terms."""
-    return [terms for terms in readings(text) if len(terms) > 1]
+    return tuple([terms for terms in readings(text) if len(terms) > 1])
 
 
 class SoughtPhrase(NamedTuple):
