@@ -54,6 +54,7 @@ from tarrafa.search.query_builder import (
     MeanLengths,
     QueryBuilder,
     RecordingTermStatistics,
+    RememberedReadings,
     SignedForm,
     TermStatistics,
     best_ids_query,
@@ -178,6 +179,7 @@ class LocalShard:
         self._withheld = ExclusionFilter(data)
         self._subclasses = CurrentSubclasses(data)
         self._snapshots = KeptSnapshots[IndexSnapshot](SNAPSHOTS_KEPT_MAX)
+        self._readings: tuple[IndexSnapshot, RememberedReadings] | None = None
         self._thread = threading.local()
 
     def documents(self) -> int:
@@ -190,12 +192,18 @@ class LocalShard:
     def statistics(self, request: SearchRequest) -> ShardStatistics:
         context = self._context()
         snapshot = context.snapshot
-        counted = RecordingTermStatistics(snapshot)
+        counted = RecordingTermStatistics(snapshot, self._readings_of(snapshot))
         query = self._build_query(request, context, counted, counted)
         counted.counts[schema.LANGUAGE] = snapshot.languages
         counts = ShardStatistics(snapshot.documents, snapshot.written, snapshot.terms_total, counted.counts)
         self._thread.last = _CountedRequest(counts, context, request, query)
         return counts
+
+    def _readings_of(self, snapshot: IndexSnapshot) -> RememberedReadings:
+        known = self._readings
+        if known is None or known[0] is not snapshot or known[1].is_full:
+            known = self._readings = snapshot, RememberedReadings()
+        return known[1]
 
     def top_matches(self, request: SearchRequest, overall: ShardStatistics, limit: int) -> CandidateBlock:
         context, query = self._query_in_context(request, overall)

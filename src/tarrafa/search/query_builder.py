@@ -40,6 +40,7 @@ PAIR_SHARE = 0.3
 TEMPLATE_SHARE = 0.1  # of a word that stands only in menus, lists of links or the name of the site
 FORM_SHARE = 0.5  # of a word's rarity: the gain of a page that writes it as it is typed
 ONLY_FORM_SHARE = 0.9  # of the documents with a word: a form in more of them is the only one
+READINGS_REMEMBERED_MAX = 20_000  # of words in the queries on one commit
 FORMS_MAX = 12  # words whose typed form counts
 # Documents of all shards with both of two adjacent words, as many as there would be by chance. With more, positions
 # cost more than a second query for the best matches (0.15 ms).
@@ -55,6 +56,9 @@ BM25_B = 0.75  # as in tantivy: how much lengths matter
 CLOSE_SHARE = 0.005  # mean lengths that differ by less are treated as equal: a correction costs a millisecond
 
 Terms = tuple[str, ...]
+Readings = tuple[str, tuple[Terms, ...]]  # a field, and the readings of a text
+OccurringReadings = dict[Terms, list[int]]  # with the documents that hold each of their terms
+Clauses = list[tuple[TantivyQuery, bool]]  # True: it is costly
 FindLinkingPages = Callable[[str], Iterable[UrlId]]  # the pages that link to a URL
 FindSynonyms = Callable[[str], tuple[str, ...]]  # the synonyms of a word or phrase
 FindSpellings = Callable[[str], Iterable[str]]  # the vocabulary entries of a folded word with accents
@@ -128,7 +132,8 @@ class QueryBuilder:
         self._linking, self._synonyms, self._subclasses = linking, synonyms, subclasses
         self._spellings = spellings
         self._clauses_of_texts: dict[str, TantivyQuery | None] = {}
-        self._counts_of_readings: dict[tuple[str, tuple[Terms, ...]], dict[Terms, list[int]]] = {}
+        self._occurring_readings: dict[Readings, OccurringReadings] = {}
+        self._recording = overall if isinstance(overall, RecordingTermStatistics) else None
 
     def build(
         self,
@@ -212,7 +217,7 @@ class QueryBuilder:
                 found[text] = TantivyQuery.const_score_query(_any(some), FORM_SHARE * self._common(occurring))
         return list(found.items())
 
-    def _is_only_form(self, entries: list[str], occurring: dict[Terms, list[int]]) -> bool:
+    def _is_only_form(self, entries: list[str], occurring: OccurringReadings) -> bool:
         """Whether nearly all pages with a word write it so: then its form tells nothing, and costs a third more."""
         written = sum(self._overall.frequency(schema.WORDS, entry) for entry in entries)
         return written >= ONLY_FORM_SHARE * sum(counts[0] for counts in occurring.values())
@@ -399,13 +404,16 @@ class QueryBuilder:
     def _weighed(self, field: str, alternatives: tuple[Terms, ...], share: float = 1.0) -> list[TantivyQuery]:
         return [clause for clause, _ in self._clauses(field, alternatives, share)]
 
-    def _clauses(self, field: str, alternatives: tuple[Terms, ...], share: float) -> list[tuple[TantivyQuery, bool]]:
+    def _clauses(self, field: str, alternatives: tuple[Terms, ...], share: float) -> Clauses:
         """The readings that occur, each with the boost that sets its rarity to the common one; True: many documents
         hold its terms, and their positions must be read.
         """
-        occurring, found = self._occurring(field, alternatives), list[tuple[TantivyQuery, bool]]()
+        occurring, found = self._occurring(field, alternatives), Clauses()
         if not occurring:
             return found
+        remembered = self._recording.remembered.clauses if self._recording is not None else {}
+        if made := remembered.get((field, alternatives, share)):
+            return made
         common, frequency = share * self._common(occurring), self._local.frequency
         for terms, counts in occurring.items():
             sought = SoughtPhrase.of(field, terms)
@@ -414,25 +422,28 @@ class QueryBuilder:
             if all(here):
                 is_late = len(sought.terms) > 1 and self._together(counts) > EARLY_PAIR_DOCUMENTS_MAX
                 found.append((_boosted(sought.query(), common / _idf(here, self._here)), is_late))
+        remembered[field, alternatives, share] = found
         return found
 
     def _together(self, counts: list[int]) -> float:
         """How many documents of all shards hold all of these terms, if they have nothing to do with each other."""
         return prod(counts) / float(max(self._everywhere, 1)) ** (len(counts) - 1)
 
-    def _occurring(self, field: str, alternatives: tuple[Terms, ...]) -> dict[Terms, list[int]]:
+    def _occurring(self, field: str, alternatives: tuple[Terms, ...]) -> OccurringReadings:
         """The readings that some shard holds, with the global document frequency of each of their terms."""
-        known = self._counts_of_readings.get((field, alternatives))
-        if known is None:
-            known, frequency = {}, self._overall.frequency
-            for terms in alternatives:
-                counts = [frequency(field, term) for term in terms]
-                if counts and all(counts):
-                    known[terms] = counts
-            self._counts_of_readings[field, alternatives] = known
-        return known
+        key = field, alternatives
+        found = self._occurring_readings.get(key)
+        if found is None:
+            found = self._counted(key) if self._recording is None else self._recording.occurring(key, self._counted)
+            self._occurring_readings[key] = found
+        return found
 
-    def _common(self, occurring: dict[Terms, list[int]]) -> float:
+    def _counted(self, key: Readings) -> OccurringReadings:
+        field, alternatives = key
+        counted = {terms: [self._overall.frequency(field, term) for term in terms] for terms in alternatives}
+        return {terms: counts for terms, counts in counted.items() if counts and all(counts)}
+
+    def _common(self, occurring: OccurringReadings) -> float:
         """The rarity of these readings, all together and in all shards."""
         return _idf(map(sum, zip(*occurring.values(), strict=False)), self._everywhere)
 
@@ -544,6 +555,13 @@ def document_frequency(word: str, counting: TermStatistics, field: str = schema.
     return found
 
 
+def all_occur(query: QueryGroup, counting: TermStatistics) -> bool:
+    """Whether the query is of words and phrases only, and some page holds each word."""
+    texts = [node.text for sign, node in query.parts if isinstance(node, QueryText) and sign is not Sign.MUST_NOT]
+    is_plain = len(texts) == len(query.parts)
+    return is_plain and all(document_frequency(word, counting) for text in texts for word in words(text))
+
+
 FIELDS = {
     "site": schema.SITE,
     "host": schema.HOST,
@@ -552,12 +570,37 @@ FIELDS = {
 }
 
 
-class RecordingTermStatistics:
-    """Counts in one shard, and records the counted terms: the statistics phase."""
+class RememberedReadings:
+    """What queries in one snapshot have asked about readings: counts of terms, and clauses by that shard's counts."""
 
-    def __init__(self, counting: TermStatistics) -> None:
-        self._counting = counting
+    def __init__(self) -> None:
+        self.counts: dict[Readings, tuple[dict[str, int], OccurringReadings]] = {}
+        self.clauses: dict[tuple[str, tuple[Terms, ...], float], Clauses] = {}
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.clauses) >= READINGS_REMEMBERED_MAX or len(self.counts) >= READINGS_REMEMBERED_MAX
+
+
+class RecordingTermStatistics:
+    """Counts in one shard, and records the counted terms: the statistics phase. What earlier requests have counted is
+    `remembered`.
+    """
+
+    def __init__(self, counting: TermStatistics, remembered: RememberedReadings) -> None:
+        self._counting, self.remembered = counting, remembered
         self.counts: dict[str, dict[str, int]] = {}
+
+    def occurring(self, key: Readings, count: Callable[[Readings], OccurringReadings]) -> OccurringReadings:
+        """The readings that occur, counted now or remembered; their terms are recorded in either case."""
+        known = self.remembered.counts.get(key)
+        if known is None:
+            found = count(key)
+            own = self.counts.get(key[0], {})
+            counts = {term: own[term] for terms in key[1] for term in terms}
+            known = self.remembered.counts[key] = counts, found
+        self.counts.setdefault(key[0], {}).update(known[0])
+        return known[1]
 
     @property
     def written(self) -> int:

@@ -31,6 +31,7 @@ from tarrafa.search.curation import Curation
 from tarrafa.search.exclusion_filter import ExclusionFilter, exclude
 from tarrafa.search.local_shard import VOCABULARY_WAIT_S
 from tarrafa.search.query_builder import (
+    all_occur,
     contents_query,
     document_frequency,
     marked_terms,
@@ -261,7 +262,10 @@ class Searcher:
         def documents(word: str, name: str) -> int:
             return document_frequency(word, first.known, schema.TITLE if name else schema.ALL)
 
-        return SpellingCorrector(request.text, first.total + first.others, documents, alike, count).correction()
+        found = first.total + first.others
+        if found >= spelling.FEW_PAGES and all_occur(parse(request.text), first.known):
+            return None
+        return SpellingCorrector(request.text, found, documents, alike, count).correction()
 
     def _complete(self, beginning: PartialText, text: str, limit: int) -> list[str]:
         gathered, before = self._scatter(EMPTY_REQUEST), beginning.before
