@@ -16,7 +16,7 @@ import contextlib
 import random
 import threading
 import time
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from functools import partial
@@ -450,17 +450,20 @@ class LocalShard:
         """
         order, gain_max = SORT_FIELDS.get(request.sort), _gain_max(request)
         reading = min(READ_SHARE * limit, RERANKED_MAX) if gain_max > 1 else limit
-        snapshot = context.snapshot
+        snapshot, is_brief = context.snapshot, True
         while True:
             matches = snapshot.top_matches(query.matches, reading, weight=schema.STATIC, order=order)
             if not matches:
                 return matches.total, [], 0
-            least = matches.scores[-1] if matches.total > len(matches) else 0.0  # no match that was not read has more
+            least = matches.scores[-1] if matches.total > len(matches) else 0.0  # no match that is left out has more
             whole, raised = 0, set[DocumentAddress]()
             if order is None:
                 if query.whole is not None:
                     several = snapshot.top_matches(query.whole, reading, schema.STATIC)
-                    matches, raised, whole = _with_whole(matches, several)
+                    is_brief = is_brief and reading < RERANKED_MAX
+                    lowest = _lowest_weighed(matches, several, limit, gain_max) if is_brief else 0.0
+                    matches, raised, whole, is_brief = _with_whole(matches, several, lowest)
+                    least = max(least, lowest) if is_brief else least
                 if query.late or query.signed:
                     matches = self._with_late_gains(matches, snapshot, query, raised)
                 matches = self._renormalized(matches, raised, context, request, overall)
@@ -478,7 +481,7 @@ class LocalShard:
                 if is_last:
                     break
                 weighed = len(matches)
-            reading = min(RERANKED_TIMES * reading, RERANKED_MAX)
+            reading, is_brief = reading if raised and is_brief else min(RERANKED_TIMES * reading, RERANKED_MAX), False
 
     def _weigh(self, context: _SearchContext, matches: IndexMatches, request: SearchRequest) -> "_WeighedMatches":
         """The present scores of matches: at most `_gain_max` times those of the index."""
@@ -549,13 +552,32 @@ class _RankedMatches(NamedTuple):
     whole: int | None
 
 
-def _with_whole(matches: IndexMatches, whole: IndexMatches) -> tuple[IndexMatches, set[DocumentAddress], int]:
-    """The matches, those with all words raised, best first; the raised ones; and how many there are in all."""
+def _with_whole(
+    matches: IndexMatches, whole: IndexMatches, lowest: float = 0.0
+) -> tuple[IndexMatches, set[DocumentAddress], int, bool]:
+    """The matches with this score or more, those with all words raised, best first; the raised ones; how many there are
+    in all; and whether some were left out.
+    """
     if not whole:
-        return matches, set(), 0
-    raised = set(whole.addresses())
-    others = [at for at, place in enumerate(matches.addresses()) if place not in raised]
-    return matches.at(others).merged(whole, WHOLE_GAIN), raised, whole.total
+        return matches, set(), 0, False
+    first, raised_first = _above(matches, lowest), _above(whole, lowest / WHOLE_GAIN)
+    is_brief = len(first) < len(matches) or len(raised_first) < len(whole)
+    raised = set(raised_first.addresses())
+    others = [at for at, place in enumerate(first.addresses()) if place not in raised]
+    return first.at(others).merged(raised_first, WHOLE_GAIN), raised, whole.total, is_brief
+
+
+def _above(matches: IndexMatches, lowest: float) -> IndexMatches:
+    return matches.first(bisect_right(matches.scores, -lowest, key=neg)) if lowest else matches
+
+
+def _lowest_weighed(matches: IndexMatches, whole: IndexMatches, limit: int, gain_max: float) -> float:
+    """A score that all matches reach that are probably enough (`_probably_enough`) when those with all words are
+    raised: to put all others into one order took 50 us of a search.
+    """
+    several = ((matches.scores, 1.0), (whole.scores, WHOLE_GAIN))
+    best = max((factor * scores[limit - 1] for scores, factor in several if len(scores) >= limit), default=0.0)
+    return best * WEIGHED_LOSS / gain_max
 
 
 class _WeighedMatches(NamedTuple):

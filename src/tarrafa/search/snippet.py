@@ -26,7 +26,7 @@ MarkedPieces = list[tuple[str, bool]]
 TermPlace = tuple[int, str]  # where a wanted word begins, and its term
 
 _word_at, _words = WORD_PATTERN.match, WORD_PATTERN.finditer
-_sentence_starts = re.compile(r"(?:^|\n|[.!?:]\s)(?=\S)").finditer
+_sentence_start = re.compile(r"(?:^|\n|[.!?:]\s)(?=\S)").search
 _space, _no_space = re.compile(r"\s").search, re.compile(r"\S").search
 _NO_LETTERS_FROM, _NO_LETTERS_TO = 0x2000, 0x2BFF  # punctuation and symbols, with some letters among them
 _ODD = "".join(letter for letter in map(chr, range(_NO_LETTERS_FROM, _NO_LETTERS_TO + 1)) if _word_at(letter))
@@ -223,7 +223,7 @@ def _excerpt(text: str, window: _Window, width: _Width) -> str:
     place = window.start
     lead = min(LEAD_CHARS_MAX, width.chars - SUFFIX_CHARS_MAX - (window.end - place))
     start = max(0, min(place - width.before, len(text) - width.chars))
-    if sentence := next(_sentence_starts(text, max(0, min(place - lead, len(text) - width.chars)), place + 1), None):
+    if sentence := _sentence_start(text, max(0, min(place - lead, len(text) - width.chars)), place + 1):
         start = sentence.end()
     end = start + width.chars
     if start and not text[start - 1].isspace():
@@ -232,7 +232,8 @@ def _excerpt(text: str, window: _Window, width: _Width) -> str:
     words = " ".join(text[start:end].split())
     if end < len(text) and not text[end].isspace():
         words = words.rpartition(" ")[0] or words
-    return f"{GAP + ' ' if _no_space(text, 0, start) else ''}{words}{' ' + GAP if _no_space(text, end) else ''}"
+    before = start and _no_space(text, 0, start)
+    return f"{GAP + ' ' if before else ''}{words}{' ' + GAP if _no_space(text, end) else ''}"
 
 
 def mark_terms(text: str, wanted: frozenset[str], language: str) -> MarkedPieces:
