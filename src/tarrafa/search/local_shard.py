@@ -60,10 +60,8 @@ from tarrafa.search.query_builder import (
     best_ids_query,
     filter_query,
     global_score,
-    marked_terms,
     page_query,
     signed_pattern,
-    terms_of_texts,
     urls_query,
 )
 from tarrafa.search.query_expansion import TERM_FREQUENCY_WEIGHT, feedback_terms
@@ -81,7 +79,7 @@ from tarrafa.search.request import (
     ShardStatistics,
     Sort,
 )
-from tarrafa.search.snippet import SnippetSource, make_snippet
+from tarrafa.search.snippet import SnippetSource, make_snippet, marked_terms, terms_of_texts
 from tarrafa.search.spelling import similar_words
 from tarrafa.search.vocabulary import WORDS_MAX, VocabularyCache
 from tarrafa.triples.ontology import CurrentSubclasses
@@ -214,7 +212,10 @@ class LocalShard:
 
     def show(self, request: SearchRequest, moment: int, places: list[DocumentAddress]) -> list[HitDetails]:
         snapshot = self._snapshots.get(moment)
-        terms, others = marked_terms(_parsed_query(request)), terms_of_texts(extra.word for extra in request.extras)
+        terms, others = (
+            marked_terms(_parsed_query(request).texts),
+            terms_of_texts(extra.word for extra in request.extras),
+        )
         shown = [snapshot.stored_document(place) for place in places]
         return [
             HitDetails(

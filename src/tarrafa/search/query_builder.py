@@ -646,21 +646,6 @@ def _numbered(field: str, numbers: list[int], collection: str | None) -> Tantivy
     )
 
 
-def query_terms(query: QueryGroup) -> frozenset[str]:
-    """All terms that score, in any language."""
-    return terms_of_texts(query.texts)
-
-
-def marked_terms(query: QueryGroup) -> frozenset[str]:
-    """The terms that a snippet marks: without function words, unless there are no others."""
-    return terms_of_texts([text for text in query.texts if not is_function_word(text)] or query.texts)
-
-
-def terms_of_texts(texts: Iterable[str]) -> frozenset[str]:
-    """The same for words and phrases."""
-    return frozenset(term for text in texts for reading in readings(text) for term in reading)
-
-
 def _idf(counts: Iterable[int], documents: int) -> float:
     """BM25's inverse document frequency, summed over the words of a phrase as tantivy does it."""
     rarity = 0.0

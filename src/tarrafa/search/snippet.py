@@ -8,10 +8,20 @@ Pure. Knows nothing of HTML or of the index. (tantivy's own snippets find no ste
 """
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
-from tarrafa.index.text_analysis import WORD_PATTERN, analyzer_for, compose, fold, terms_of_language, word_spans
+from tarrafa.index.frequent_words import is_function_word
+from tarrafa.index.text_analysis import (
+    WORD_PATTERN,
+    analyzer_for,
+    compose,
+    fold,
+    readings,
+    terms_of_language,
+    word_spans,
+)
 
 SNIPPET_CHARS_MAX = 240
 BEFORE_CHARS = 40  # of the page, before the first wanted term
@@ -234,6 +244,16 @@ def _excerpt(text: str, window: _Window, width: _Width) -> str:
         words = words.rpartition(" ")[0] or words
     before = start and _no_space(text, 0, start)
     return f"{GAP + ' ' if before else ''}{words}{' ' + GAP if _no_space(text, end) else ''}"
+
+
+def marked_terms(texts: list[str]) -> frozenset[str]:
+    """The terms that are marked for these words and phrases: without function words, unless there are no others."""
+    return terms_of_texts([text for text in texts if not is_function_word(text)] or texts)
+
+
+def terms_of_texts(texts: Iterable[str]) -> frozenset[str]:
+    """All terms of words and phrases, in any language."""
+    return frozenset(term for text in texts for reading in readings(text) for term in reading)
 
 
 def mark_terms(text: str, wanted: frozenset[str], language: str) -> MarkedPieces:
