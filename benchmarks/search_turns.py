@@ -2,9 +2,10 @@
 
     python benchmarks/search_turns.py OTHER/src --keep FOLDER      this version, another one, and FTS5, in turns
 
-FOLDER is one that benchmarks/search.py made with the same number of documents (`--documents`). Every question is put to
-each version in turn, in a process of its own, and to FTS5; each takes the best of ROUNDS rounds of processor time, so
-that other work on the machine counts little. Words of every frequency: questions as in benchmarks/search.py, and with
+FOLDER is one that benchmarks/search.py made with the same number of documents (`--documents`); a version with another
+format of the index has a folder of its own (`--other-keep`). Every question is put to each version in turn, in a
+process of its own, and to FTS5; each takes the best of `--rounds` rounds of processor time, so that other work on the
+machine counts little. Words of every frequency: questions as in benchmarks/search.py, and with
 words that are in at most 5 % and 2 % of the documents ("rarer", "rare").
 """
 
@@ -68,23 +69,23 @@ class Version:
 
 
 def compare(options: argparse.Namespace) -> None:
-    from benchmarks.search import ALL, ANY, HITS, PHRASE, WORST, ask_fts5, load_fts5, questions
+    from benchmarks.search import ALL, ANY, HITS, NOT, PHRASE, WORST, ask_fts5, load_fts5, questions
 
-    data = options.keep / "data"
-    versions = {"other": Version(options.source, data), "this": Version(OWN, data)}
+    others = options.other_keep or options.keep
+    versions = {"other": Version(options.source, others / "data"), "this": Version(OWN, options.keep / "data")}
     peer = ask_fts5(
         load_fts5(options.keep / "fts5.db", options.documents), "url, title, snippet(pages, 2, '', '', '…', 32)"
     )
     print(f"{options.documents:,} documents, {HITS} hits; ms of processor time, p50, p90, p99; times FTS5's p50")
     for name, share in SHARES.items():
         asked = questions(options.documents, share)
-        for kind in (ANY, ALL, PHRASE, WORST) if not name else (ANY, ALL):
+        for kind in (ANY, ALL, NOT, PHRASE, WORST) if not name else (ANY, ALL):
             if options.only and kind + name not in options.only:
                 continue
             best: dict[str, list[float]] = {}
             found: dict[str, list[Any]] = {}
             texts = [question.ours() for question in asked[kind]]
-            for _ in range(ROUNDS):
+            for _ in range(options.rounds):
                 for version, process in versions.items():
                     times, found[version] = process.ask(texts)
                     best[version] = list(map(min, best.get(version, times), times))
@@ -101,7 +102,11 @@ def _show(name: str, best: dict[str, list[float]], same: int) -> None:
     columns = (f"{who} " + " ".join(f"{1000 * q:6.2f}" for q in np.quantile(s, QUANTILES)) for who, s in best.items())
     middle = {who: float(np.median(times)) for who, times in best.items()}
     ratios = " ".join(f"{middle['FTS5'] / middle[who]:5.1f}x" for who in ("other", "this"))
-    print(f"{name:<13}{'   '.join(columns)}   {ratios}   same hits {same}/{len(best['this'])}", flush=True)
+    print(
+        f"{name:<13}{'   '.join(columns)}   {ratios}   this / other {middle['this'] / middle['other']:.2f}   "
+        f"same hits {same}/{len(best['this'])}",
+        flush=True,
+    )
 
 
 def _alike(one: list[Any], other: list[Any]) -> bool:
@@ -114,7 +119,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Two versions of search, in turns.")
     parser.add_argument("source", type=Path, help="the folder src of the other version")
     parser.add_argument("--keep", type=Path, help="the folder that benchmarks/search.py has made")
+    parser.add_argument("--other-keep", type=Path, help="the same for the other version")
     parser.add_argument("--documents", type=int, default=200_000)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--only", nargs="*", help="kinds of questions, such as `all` and `all rare`")
     parser.add_argument("--answer", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -16,7 +16,7 @@ from tarrafa.index import follower as index
 from tarrafa.model import Hit, Link, SearchResult, VisitRecord
 from tarrafa.parse.fingerprint import fold, simhash
 from tarrafa.search import scatter_gather
-from tarrafa.search.duplicates import COMPARED_MAX, NEAR_BITS, Deduplicator, RankedCandidate
+from tarrafa.search.duplicates_and_site_diversity import COMPARED_MAX, NEAR_BITS, Deduplicator, RankedCandidate
 from tarrafa.search.request import Candidate
 from tarrafa.search.searcher import exact_copies
 from tests.conformance_data import CONFORMANCE_DIR, requires_data

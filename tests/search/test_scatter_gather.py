@@ -17,7 +17,7 @@ from tarrafa.index import follower as index
 from tarrafa.index.reader import IndexReader
 from tarrafa.index.shards import parts, path_of, shard_number
 from tarrafa.model import ShardReport, VisitRecord
-from tarrafa.search.duplicates import RankedCandidate
+from tarrafa.search.duplicates_and_site_diversity import RankedCandidate
 from tarrafa.search.local_shard import LocalShard
 from tarrafa.search.remote_shard import METHODS, UnavailableShard
 from tarrafa.search.request import Candidate, CandidateBlock, SearchRequest, Shard, Sort

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarrafa.index.text_analysis import analyzer_for, compose, readings, word_spans
-from tarrafa.search.query_builder import terms_of_texts
-from tarrafa.search.snippet import SNIPPET_CHARS_MAX, SnippetSource, mark_terms
+from tarrafa.search.snippet import SNIPPET_CHARS_MAX, SnippetSource, mark_terms, terms_of_texts
 from tarrafa.search.snippet import _places as places
 from tarrafa.search.snippet import make_snippet as make_snippet_of
 from tarrafa.testweb.world.lexicon import lexicon

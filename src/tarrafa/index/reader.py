@@ -8,7 +8,7 @@ the query language.
 import threading
 from dataclasses import dataclass
 from functools import cached_property
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ _decode = msgspec.msgpack.Decoder(schema.StoredDocument).decode
 LANGUAGES_MAX = 50  # that are listed
 FREQUENCIES_CACHED_MAX = 100_000  # terms whose document frequency is cached
 DocumentAddress = tuple[int, int]  # segment and document
+_place = attrgetter("segment_ord", "doc")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +59,14 @@ class IndexMatches:
         return join_url_ids(self.field_values(schema.ID_HIGH), self.field_values(schema.ID_LOW))
 
     def addresses(self) -> list[DocumentAddress]:
-        return [(address.segment_ord, address.doc) for address in self._addresses]
+        return list(map(_place, self._addresses))
 
     def first(self, limit: int) -> "IndexMatches":
         return IndexMatches(self._path, self._searcher, self._addresses[:limit], self.scores[:limit], self.total)
 
     def at(self, places: list[int]) -> "IndexMatches":
         """Some of the matches, in this order."""
-        addresses, scores = [self._addresses[place] for place in places], [self.scores[place] for place in places]
+        addresses, scores = list(map(self._addresses.__getitem__, places)), list(map(self.scores.__getitem__, places))
         return IndexMatches(self._path, self._searcher, addresses, scores, self.total)
 
     def merged(self, others: "IndexMatches", factor: float) -> "IndexMatches":
@@ -73,7 +74,7 @@ class IndexMatches:
         scores = [*(factor * score for score in others.scores), *self.scores]
         addresses = [*others._addresses, *self._addresses]
         order = sorted(range(len(scores)), key=scores.__getitem__, reverse=True)
-        chosen, sorted_scores = [addresses[at] for at in order], [scores[at] for at in order]
+        chosen, sorted_scores = list(map(addresses.__getitem__, order)), list(map(scores.__getitem__, order))
         return IndexMatches(self._path, self._searcher, chosen, sorted_scores, self.total)
 
     def with_scores(self, scores: list[float]) -> "IndexMatches":

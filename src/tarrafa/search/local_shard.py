@@ -16,7 +16,7 @@ import contextlib
 import random
 import threading
 import time
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from functools import partial
@@ -54,15 +54,14 @@ from tarrafa.search.query_builder import (
     MeanLengths,
     QueryBuilder,
     RecordingTermStatistics,
+    RememberedReadings,
     SignedForm,
     TermStatistics,
     best_ids_query,
     filter_query,
     global_score,
-    marked_terms,
     page_query,
     signed_pattern,
-    terms_of_texts,
     urls_query,
 )
 from tarrafa.search.query_expansion import TERM_FREQUENCY_WEIGHT, feedback_terms
@@ -80,7 +79,7 @@ from tarrafa.search.request import (
     ShardStatistics,
     Sort,
 )
-from tarrafa.search.snippet import SnippetSource, make_snippet
+from tarrafa.search.snippet import SnippetSource, make_snippet, marked_terms, terms_of_texts
 from tarrafa.search.spelling import similar_words
 from tarrafa.search.vocabulary import WORDS_MAX, VocabularyCache
 from tarrafa.triples.ontology import CurrentSubclasses
@@ -178,6 +177,7 @@ class LocalShard:
         self._withheld = ExclusionFilter(data)
         self._subclasses = CurrentSubclasses(data)
         self._snapshots = KeptSnapshots[IndexSnapshot](SNAPSHOTS_KEPT_MAX)
+        self._readings: tuple[IndexSnapshot, RememberedReadings] | None = None
         self._thread = threading.local()
 
     def documents(self) -> int:
@@ -190,12 +190,18 @@ class LocalShard:
     def statistics(self, request: SearchRequest) -> ShardStatistics:
         context = self._context()
         snapshot = context.snapshot
-        counted = RecordingTermStatistics(snapshot)
-        query = self._build_query(request, context.rules, counted, counted)
+        counted = RecordingTermStatistics(snapshot, self._readings_of(snapshot))
+        query = self._build_query(request, context, counted, counted)
         counted.counts[schema.LANGUAGE] = snapshot.languages
         counts = ShardStatistics(snapshot.documents, snapshot.written, snapshot.terms_total, counted.counts)
         self._thread.last = _CountedRequest(counts, context, request, query)
         return counts
+
+    def _readings_of(self, snapshot: IndexSnapshot) -> RememberedReadings:
+        known = self._readings
+        if known is None or known[0] is not snapshot or known[1].is_full:
+            known = self._readings = snapshot, RememberedReadings()
+        return known[1]
 
     def top_matches(self, request: SearchRequest, overall: ShardStatistics, limit: int) -> CandidateBlock:
         context, query = self._query_in_context(request, overall)
@@ -206,7 +212,10 @@ class LocalShard:
 
     def show(self, request: SearchRequest, moment: int, places: list[DocumentAddress]) -> list[HitDetails]:
         snapshot = self._snapshots.get(moment)
-        terms, others = marked_terms(_parsed_query(request)), terms_of_texts(extra.word for extra in request.extras)
+        terms, others = (
+            marked_terms(_parsed_query(request).texts),
+            terms_of_texts(extra.word for extra in request.extras),
+        )
         shown = [snapshot.stored_document(place) for place in places]
         return [
             HitDetails(
@@ -229,7 +238,7 @@ class LocalShard:
         at = ids.index(key)
         place = matches.addresses()[at]
         length, date, static = (matches.field_values(name)[at] for name in (schema.LENGTH, schema.DATE, schema.STATIC))
-        matching = self._query_builder(request, context.rules, snapshot, overall)
+        matching = self._query_builder(request, context, snapshot, overall)
         leaves = matching.score_components(_parsed_query(request), request.natural, request.extras)
         best, raised = [place], False
         if query.late or query.signed or query.whole is not None:
@@ -286,7 +295,7 @@ class LocalShard:
         found = exclude(TantivyQuery.all_query(), context.excluded) if context.excluded else None
         if not before.strip():
             return completions(snapshot, vocabulary, beginning, found, limit)
-        query = self._build_query(SearchRequest(before, all_words=True), context.rules, snapshot, snapshot)
+        query = self._build_query(SearchRequest(before, all_words=True), context, snapshot, snapshot)
         found = exclude(query.matches, context.excluded)
         sample = snapshot.top_matches(found, SAMPLED_PAGES, schema.STATIC).addresses()
         following = following_words([snapshot.stored_document(place) for place in sample], before, beginning)
@@ -327,10 +336,11 @@ class LocalShard:
         return _SearchContext(rules, excluded, self._index.snapshot())
 
     def _query_builder(
-        self, request: SearchRequest, rules: CurationRules, local: TermStatistics, overall: TermStatistics
+        self, request: SearchRequest, context: _SearchContext, local: TermStatistics, overall: TermStatistics
     ) -> QueryBuilder:
         linking = partial(self._linking, collection=request.collection)
-        return QueryBuilder(local, overall, linking, rules.synonyms, self._subclasses, self._spellings)
+        spellings = partial(context.snapshot.spellings, limit=SPELLINGS_MAX)
+        return QueryBuilder(local, overall, linking, context.rules.synonyms, self._subclasses, spellings)
 
     def _query_in_context(self, request: SearchRequest, overall: ShardStatistics) -> tuple[_SearchContext, BuiltQuery]:
         """The tantivy query of a request without excluded pages, and its context; the ones of the statistics phase, if
@@ -341,18 +351,18 @@ class LocalShard:
             context, query = last.context, last.query
         else:
             context = self._context()
-            query = self._build_query(request, context.rules, context.snapshot, overall)
+            query = self._build_query(request, context, context.snapshot, overall)
         if not context.excluded:
             return context, query
         whole = exclude(query.whole, context.excluded) if query.whole is not None else None
         return context, query._replace(matches=exclude(query.matches, context.excluded), whole=whole)
 
     def _build_query(
-        self, request: SearchRequest, rules: CurationRules, local: TermStatistics, overall: TermStatistics
+        self, request: SearchRequest, context: _SearchContext, local: TermStatistics, overall: TermStatistics
     ) -> BuiltQuery:
         """Build the query; the statistics in `overall` are asked for every term that matters."""
         query = with_filters(_parsed_query(request), request.language, request.after, request.before)
-        matching = self._query_builder(request, rules, local, overall)
+        matching = self._query_builder(request, context, local, overall)
         related = bool(request.related)
         return matching.build(query, request.collection, request.natural, request.extras, related, request.loose)
 
@@ -372,7 +382,7 @@ class LocalShard:
         if means.are_close or not matches:
             return matches
         first = matches.first(RENORMALIZED_MATCHES)
-        matching = self._query_builder(request, context.rules, snapshot, overall)
+        matching = self._query_builder(request, context, snapshot, overall)
         these = best_ids_query(first.field_values(schema.ID_HIGH))
         places, stretches = first.addresses(), map(means.penalty_ratio, first.field_values(schema.LENGTH))
         stretched, gained = dict(zip(places, stretches, strict=True)), defaultdict[DocumentAddress, float](float)
@@ -441,17 +451,20 @@ class LocalShard:
         """
         order, gain_max = SORT_FIELDS.get(request.sort), _gain_max(request)
         reading = min(READ_SHARE * limit, RERANKED_MAX) if gain_max > 1 else limit
-        snapshot = context.snapshot
+        snapshot, is_brief = context.snapshot, True
         while True:
             matches = snapshot.top_matches(query.matches, reading, weight=schema.STATIC, order=order)
             if not matches:
                 return matches.total, [], 0
-            least = matches.scores[-1] if matches.total > len(matches) else 0.0  # no match that was not read has more
+            least = matches.scores[-1] if matches.total > len(matches) else 0.0  # no match that is left out has more
             whole, raised = 0, set[DocumentAddress]()
             if order is None:
                 if query.whole is not None:
                     several = snapshot.top_matches(query.whole, reading, schema.STATIC)
-                    matches, raised, whole = _with_whole(matches, several)
+                    is_brief = is_brief and reading < RERANKED_MAX
+                    lowest = _lowest_weighed(matches, several, limit, gain_max) if is_brief else 0.0
+                    matches, raised, whole, is_brief = _with_whole(matches, several, lowest)
+                    least = max(least, lowest) if is_brief else least
                 if query.late or query.signed:
                     matches = self._with_late_gains(matches, snapshot, query, raised)
                 matches = self._renormalized(matches, raised, context, request, overall)
@@ -469,7 +482,7 @@ class LocalShard:
                 if is_last:
                     break
                 weighed = len(matches)
-            reading = min(RERANKED_TIMES * reading, RERANKED_MAX)
+            reading, is_brief = reading if raised and is_brief else min(RERANKED_TIMES * reading, RERANKED_MAX), False
 
     def _weigh(self, context: _SearchContext, matches: IndexMatches, request: SearchRequest) -> "_WeighedMatches":
         """The present scores of matches: at most `_gain_max` times those of the index."""
@@ -518,9 +531,6 @@ class LocalShard:
         graph = self._open_graph()
         return graph.linking_ids(url, collection, LINKING_MAX) if graph is not None else []
 
-    def _spellings(self, folded: str) -> list[str]:
-        return self._index.snapshot().spellings(folded, SPELLINGS_MAX)
-
     def _open_graph(self) -> GraphReader | None:
         if self._graph is None:
             with contextlib.suppress(DataError):
@@ -543,13 +553,32 @@ class _RankedMatches(NamedTuple):
     whole: int | None
 
 
-def _with_whole(matches: IndexMatches, whole: IndexMatches) -> tuple[IndexMatches, set[DocumentAddress], int]:
-    """The matches, those with all words raised, best first; the raised ones; and how many there are in all."""
+def _with_whole(
+    matches: IndexMatches, whole: IndexMatches, lowest: float = 0.0
+) -> tuple[IndexMatches, set[DocumentAddress], int, bool]:
+    """The matches with this score or more, those with all words raised, best first; the raised ones; how many there are
+    in all; and whether some were left out.
+    """
     if not whole:
-        return matches, set(), 0
-    raised = set(whole.addresses())
-    others = [at for at, place in enumerate(matches.addresses()) if place not in raised]
-    return matches.at(others).merged(whole, WHOLE_GAIN), raised, whole.total
+        return matches, set(), 0, False
+    first, raised_first = _above(matches, lowest), _above(whole, lowest / WHOLE_GAIN)
+    is_brief = len(first) < len(matches) or len(raised_first) < len(whole)
+    raised = set(raised_first.addresses())
+    others = [at for at, place in enumerate(first.addresses()) if place not in raised]
+    return first.at(others).merged(raised_first, WHOLE_GAIN), raised, whole.total, is_brief
+
+
+def _above(matches: IndexMatches, lowest: float) -> IndexMatches:
+    return matches.first(bisect_right(matches.scores, -lowest, key=neg)) if lowest else matches
+
+
+def _lowest_weighed(matches: IndexMatches, whole: IndexMatches, limit: int, gain_max: float) -> float:
+    """A score that all matches reach that are probably enough (`_probably_enough`) when those with all words are
+    raised: to put all others into one order took 50 us of a search.
+    """
+    several = ((matches.scores, 1.0), (whole.scores, WHOLE_GAIN))
+    best = max((factor * scores[limit - 1] for scores, factor in several if len(scores) >= limit), default=0.0)
+    return best * WEIGHED_LOSS / gain_max
 
 
 class _WeighedMatches(NamedTuple):

@@ -48,6 +48,7 @@ PAIR_SHARE = 0.3
 TEMPLATE_SHARE = 0.1  # of a word that stands only in menus, lists of links or the name of the site
 FUNCTION_WORD_SHARE = 0.3  # of a word that only joins others
 FORM_SHARE = 0.5  # of a word's rarity: the gain of a page that writes it as it is typed
+READINGS_REMEMBERED_MAX = 20_000  # of words in the queries on one commit
 FORMS_MAX = 12  # words whose typed form counts
 # Documents of all shards with both of two adjacent words, as many as there would be by chance. With more, positions
 # cost more than a second query for the best matches (0.15 ms).
@@ -63,6 +64,9 @@ BM25_B = 0.75  # as in tantivy: how much lengths matter
 CLOSE_SHARE = 0.005  # mean lengths that differ by less are treated as equal: a correction costs a millisecond
 
 Terms = tuple[str, ...]
+Readings = tuple[str, tuple[Terms, ...]]  # a field, and the readings of a text
+OccurringReadings = dict[Terms, list[int]]  # with the documents that hold each of their terms
+Clauses = list[tuple[TantivyQuery, bool]]  # True: it is costly
 FindLinkingPages = Callable[[str], Iterable[UrlId]]  # the pages that link to a URL
 FindSynonyms = Callable[[str], tuple[str, ...]]  # the synonyms of a word or phrase
 FindSpellings = Callable[[str], Iterable[str]]  # the vocabulary entries of a folded word with accents
@@ -136,6 +140,8 @@ class QueryBuilder:
         self._linking, self._synonyms, self._subclasses = linking, synonyms, subclasses
         self._spellings = spellings
         self._clauses_of_texts: dict[str, TantivyQuery | None] = {}
+        self._occurring_readings: dict[Readings, OccurringReadings] = {}
+        self._recording = overall if isinstance(overall, RecordingTermStatistics) else None
 
     def build(
         self,
@@ -265,7 +271,7 @@ class QueryBuilder:
             ),
         ]
 
-    def _most(self, alternatives: Iterable[Terms]) -> float:
+    def _most(self, alternatives: tuple[Terms, ...]) -> float:
         """The upper bound of what a text gains from these readings."""
         return BM25_WEIGHT_MAX * self._common(self._occurring(schema.ALL, alternatives))
 
@@ -371,7 +377,7 @@ class QueryBuilder:
             known[text] = _any(clauses) if clauses else None
         return known[text]
 
-    def _in_template(self, alternatives: list[Terms]) -> list[TantivyQuery]:
+    def _in_template(self, alternatives: tuple[Terms, ...]) -> list[TantivyQuery]:
         """The same in templates. What is in those of most pages finds the pages that hold it themselves, if any do."""
         counts = self._occurring(schema.TEMPLATE, alternatives).values()
         if not counts:
@@ -380,13 +386,15 @@ class QueryBuilder:
             return []
         return self._weighed(schema.TEMPLATE, alternatives, TEMPLATE_SHARE)
 
-    def _spelled(self, text: str) -> list[Terms]:
+    def _spelled(self, text: str) -> tuple[Terms, ...]:
         """All readings of a word or phrase; of a word with signs inside also those without them."""
-        return [*self._all_readings(text), *(readings("".join(words(text))) if is_signed(text) else ())]
+        own = self._all_readings(text)
+        return (*own, *readings("".join(words(text)))) if is_signed(text) else own
 
-    def _all_readings(self, text: str) -> list[Terms]:
+    def _all_readings(self, text: str) -> tuple[Terms, ...]:
         """All readings of a word or phrase, and of its synonyms."""
-        return [reading for one in (text, *self._synonyms(text)) for reading in readings(one)]
+        synonyms = self._synonyms(text)
+        return tuple(reading for one in (text, *synonyms) for reading in readings(one)) if synonyms else readings(text)
 
     def _titles(self, content: QueryGroup) -> list[tuple[str, TantivyQuery]]:
         """The same words in the title alone. Of a phrase, each word: titles are short enough."""
@@ -405,36 +413,49 @@ class QueryBuilder:
             for clause, is_late in self._clauses(schema.ALL, _in_a_row(f"{left} {right}"), PAIR_SHARE, between)
         ]
 
-    def _weighed(self, field: str, alternatives: Iterable[Terms], share: float = 1.0) -> list[TantivyQuery]:
+    def _weighed(self, field: str, alternatives: tuple[Terms, ...], share: float = 1.0) -> list[TantivyQuery]:
         return [clause for clause, _ in self._clauses(field, alternatives, share)]
 
-    def _clauses(
-        self, field: str, alternatives: Iterable[Terms], share: float, between: int = 0
-    ) -> list[tuple[TantivyQuery, bool]]:
+    def _clauses(self, field: str, alternatives: tuple[Terms, ...], share: float, between: int = 0) -> Clauses:
         """The readings that occur, each with the boost that sets its rarity to the common one; True: many documents
         hold its terms, and their positions must be read. `between`: so many other words may stand among its terms.
         """
-        occurring, found = self._occurring(field, alternatives), list[tuple[TantivyQuery, bool]]()
+        occurring, found = self._occurring(field, alternatives), Clauses()
+        if not occurring:
+            return found
+        remembered = self._recording.remembered.clauses if self._recording is not None else {}
+        if made := remembered.get((field, alternatives, share, between)):
+            return made
         common, frequency = share * self._common(occurring), self._local.frequency
         for terms, counts in occurring.items():
             sought = SoughtPhrase(field, terms) if between else SoughtPhrase.of(field, terms)
-            here = [frequency(sought.field, term) for term in sought.terms]
+            is_counted = self._local is self._overall and sought.terms is terms
+            here = counts if is_counted else [frequency(sought.field, term) for term in sought.terms]
             if all(here):
                 is_late = len(sought.terms) > 1 and self._together(counts) > EARLY_PAIR_DOCUMENTS_MAX
                 found.append((_boosted(sought.query(between), common / _idf(here, self._here)), is_late))
+        remembered[field, alternatives, share, between] = found
         return found
 
     def _together(self, counts: list[int]) -> float:
         """How many documents of all shards hold all of these terms, if they have nothing to do with each other."""
         return prod(counts) / float(max(self._everywhere, 1)) ** (len(counts) - 1)
 
-    def _occurring(self, field: str, alternatives: Iterable[Terms]) -> dict[Terms, list[int]]:
+    def _occurring(self, field: str, alternatives: tuple[Terms, ...]) -> OccurringReadings:
         """The readings that some shard holds, with the global document frequency of each of their terms."""
-        frequency = self._overall.frequency
-        counted = {terms: [frequency(field, term) for term in terms] for terms in alternatives}
+        key = field, alternatives
+        found = self._occurring_readings.get(key)
+        if found is None:
+            found = self._counted(key) if self._recording is None else self._recording.occurring(key, self._counted)
+            self._occurring_readings[key] = found
+        return found
+
+    def _counted(self, key: Readings) -> OccurringReadings:
+        field, alternatives = key
+        counted = {terms: [self._overall.frequency(field, term) for term in terms] for terms in alternatives}
         return {terms: counts for terms, counts in counted.items() if counts and all(counts)}
 
-    def _common(self, occurring: dict[Terms, list[int]]) -> float:
+    def _common(self, occurring: OccurringReadings) -> float:
         """The rarity of these readings, all together and in all shards."""
         return _idf(map(sum, zip(*occurring.values(), strict=False)), self._everywhere)
 
@@ -444,7 +465,7 @@ class QueryBuilder:
         if name == "intitle":
             return self._in_field(schema.TITLE, readings(value))
         if name == "inurl":
-            return self._in_field(schema.URL, [tuple(url_words(value).split())])
+            return self._in_field(schema.URL, (tuple(url_words(value).split()),))
         if name == "link":
             ids = [split_url_id(key)[0] for key in self._linking(value)]
             return TantivyQuery.term_set_query(schema.SCHEMA, schema.ID_HIGH, ids) if ids else None
@@ -462,7 +483,7 @@ class QueryBuilder:
             return _any([_entity_query(one, day) for one in kinds])
         return TantivyQuery.term_set_query(schema.SCHEMA, schema.KIND, kinds)
 
-    def _in_field(self, field: str, alternatives: Iterable[Terms]) -> TantivyQuery | None:
+    def _in_field(self, field: str, alternatives: tuple[Terms, ...]) -> TantivyQuery | None:
         clauses = self._weighed(field, alternatives)
         return _any(clauses) if clauses else None
 
@@ -546,6 +567,13 @@ def document_frequency(word: str, counting: TermStatistics, field: str = schema.
     return found
 
 
+def all_occur(query: QueryGroup, counting: TermStatistics) -> bool:
+    """Whether the query is of words and phrases only, and some page holds each word."""
+    texts = [node.text for sign, node in query.parts if isinstance(node, QueryText) and sign is not Sign.MUST_NOT]
+    is_plain = len(texts) == len(query.parts)
+    return is_plain and all(document_frequency(word, counting) for text in texts for word in words(text))
+
+
 FIELDS = {
     "site": schema.SITE,
     "host": schema.HOST,
@@ -554,12 +582,37 @@ FIELDS = {
 }
 
 
-class RecordingTermStatistics:
-    """Counts in one shard, and records the counted terms: the statistics phase."""
+class RememberedReadings:
+    """What queries in one snapshot have asked about readings: counts of terms, and clauses by that shard's counts."""
 
-    def __init__(self, counting: TermStatistics) -> None:
-        self._counting = counting
+    def __init__(self) -> None:
+        self.counts: dict[Readings, tuple[dict[str, int], OccurringReadings]] = {}
+        self.clauses: dict[tuple[str, tuple[Terms, ...], float, int], Clauses] = {}
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.clauses) >= READINGS_REMEMBERED_MAX or len(self.counts) >= READINGS_REMEMBERED_MAX
+
+
+class RecordingTermStatistics:
+    """Counts in one shard, and records the counted terms: the statistics phase. What earlier requests have counted is
+    `remembered`.
+    """
+
+    def __init__(self, counting: TermStatistics, remembered: RememberedReadings) -> None:
+        self._counting, self.remembered = counting, remembered
         self.counts: dict[str, dict[str, int]] = {}
+
+    def occurring(self, key: Readings, count: Callable[[Readings], OccurringReadings]) -> OccurringReadings:
+        """The readings that occur, counted now or remembered; their terms are recorded in either case."""
+        known = self.remembered.counts.get(key)
+        if known is None:
+            found = count(key)
+            own = self.counts.get(key[0], {})
+            counts = {term: own[term] for terms in key[1] for term in terms}
+            known = self.remembered.counts[key] = counts, found
+        self.counts.setdefault(key[0], {}).update(known[0])
+        return known[1]
 
     @property
     def written(self) -> int:
@@ -605,21 +658,6 @@ def _numbered(field: str, numbers: list[int], collection: str | None) -> Tantivy
     )
 
 
-def query_terms(query: QueryGroup) -> frozenset[str]:
-    """All terms that score, in any language."""
-    return terms_of_texts(query.texts)
-
-
-def marked_terms(query: QueryGroup) -> frozenset[str]:
-    """The terms that a snippet marks: without function words, unless there are no others."""
-    return terms_of_texts([text for text in query.texts if not is_function_word(text)] or query.texts)
-
-
-def terms_of_texts(texts: Iterable[str]) -> frozenset[str]:
-    """The same for words and phrases."""
-    return frozenset(term for text in texts for reading in readings(text) for term in reading)
-
-
 def _idf(counts: Iterable[int], documents: int) -> float:
     """BM25's inverse document frequency, summed over the words of a phrase as tantivy does it."""
     rarity = 0.0
@@ -628,9 +666,9 @@ def _idf(counts: Iterable[int], documents: int) -> float:
     return rarity
 
 
-def _in_a_row(text: str) -> list[Terms]:
+def _in_a_row(text: str) -> tuple[Terms, ...]:
     """The readings of two words that are two terms."""
-    return [terms for terms in readings(text) if len(terms) > 1]
+    return tuple([terms for terms in readings(text) if len(terms) > 1])
 
 
 def _neighbours(content: QueryGroup) -> Iterator[tuple[str, str, int]]:

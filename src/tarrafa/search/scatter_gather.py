@@ -3,9 +3,9 @@
 Promises: a shard that does not answer is named and asked no more, and the others answer without it; if no shard
 answers, that is an error. The result has the same candidates, in the same blocks, as one index with all documents, up
 to the last digits of scores. Every shard returns its matches in the order of their scores. They are merged, the first
-shard's first among equals, and cut into blocks of BLOCK_MATCHES (`merge_blocks`). Copies are grouped (`duplicates`),
-and in a block a site's surplus pages move back (`site_diversity`). Further blocks follow for later pages of results,
-or when grouping left too few hits. A longer result of the same shards begins with the shorter one: pages of results are
+shard's first among equals, and cut into blocks of BLOCK_MATCHES (`merge_blocks`). Copies are grouped, and in a block a
+site's surplus pages move back (`duplicates_and_site_diversity`). Further blocks follow for later pages of results, or
+when grouping left too few hits. A longer result of the same shards begins with the shorter one: pages of results are
 consistent.
 
 The order among equals must be that of the shards, and not of ids: a shard that is asked for a hundred matches returns
@@ -40,7 +40,12 @@ from tarrafa.model import Hit, ShardReport, UrlId
 from tarrafa.parse.url import canonical, url_id
 from tarrafa.runtime.data_dir import DataDirectory, file_fingerprint
 from tarrafa.search import autocomplete, query_expansion, spelling
-from tarrafa.search.duplicates import Deduplicator, DuplicateGroup, RankedCandidate
+from tarrafa.search.duplicates_and_site_diversity import (
+    Deduplicator,
+    DuplicateGroup,
+    RankedCandidate,
+    diversify_sites,
+)
 from tarrafa.search.local_shard import (
     LOCAL_SHARD_NAME,
     PARTIAL_DISTANCE,
@@ -67,7 +72,6 @@ from tarrafa.search.request import (
     Sort,
     sum_statistics,
 )
-from tarrafa.search.site_diversity import diversify_sites
 from tarrafa.search.vocabulary import WORDS_MAX
 
 WHOLE_PAGES_MIN = 100  # pages with all words; where they are fewer than expected, others are searched, too

@@ -31,12 +31,10 @@ from tarrafa.search.curation import Curation
 from tarrafa.search.exclusion_filter import ExclusionFilter, exclude
 from tarrafa.search.local_shard import VOCABULARY_WAIT_S
 from tarrafa.search.query_builder import (
+    all_occur,
     contents_query,
     document_frequency,
-    marked_terms,
     page_query,
-    query_terms,
-    terms_of_texts,
 )
 from tarrafa.search.query_parser import parse
 from tarrafa.search.request import (
@@ -53,7 +51,7 @@ from tarrafa.search.request import (
     Sort,
 )
 from tarrafa.search.scatter_gather import ScatterGather, ShardThreads, open_local_shard
-from tarrafa.search.snippet import MarkedPieces, mark_terms
+from tarrafa.search.snippet import MarkedPieces, mark_terms, marked_terms, terms_of_texts
 from tarrafa.search.spelling import Correction, SimilarWord, SpellingCorrector
 from tarrafa.triples.sparql_matches import MatchingPages
 
@@ -202,7 +200,10 @@ class Searcher:
         if request.sort is not Sort.RELEVANCE:
             good = self._find(replace(request, sort=Sort.RELEVANCE, n=query_expansion.FEEDBACK_PAGES, offset=0), good)
         extras = self._extras(
-            good, query_terms(parse(request.text)), query_expansion.EXPANSION_WORDS, query_expansion.EXPANSION_SHARE
+            good,
+            terms_of_texts(parse(request.text).texts),
+            query_expansion.EXPANSION_WORDS,
+            query_expansion.EXPANSION_SHARE,
         )
         if not extras:
             return first, []
@@ -233,7 +234,7 @@ class Searcher:
             raise QueryError(
                 message("{url}: this page is not indexed, so nothing can be found that is like it.", url=url[:200])
             )
-        own = query_terms(parse(request.text)) if request.text.strip() else frozenset()
+        own = terms_of_texts(parse(request.text).texts) if request.text.strip() else frozenset()
         return replace(gathered.request, extras=self._extras(gathered, own, query_expansion.RELATED_WORDS, 1.0))
 
     def _extras(self, good: ScatterGather, own: frozenset[str], limit: int, share: float) -> tuple[ExpansionTerm, ...]:
@@ -261,7 +262,10 @@ class Searcher:
         def documents(word: str, name: str) -> int:
             return document_frequency(word, first.known, schema.TITLE if name else schema.ALL)
 
-        return SpellingCorrector(request.text, first.total + first.others, documents, alike, count).correction()
+        found = first.total + first.others
+        if found >= spelling.FEW_PAGES and all_occur(parse(request.text), first.known):
+            return None
+        return SpellingCorrector(request.text, found, documents, alike, count).correction()
 
     def _complete(self, beginning: PartialText, text: str, limit: int) -> list[str]:
         gathered, before = self._scatter(EMPTY_REQUEST), beginning.before
@@ -331,7 +335,7 @@ class TermMarker:
 
     def __init__(self, text: str, others: Iterable[str] = ()) -> None:
         """`others` are the added words; the text may then be empty."""
-        self._wanted = (marked_terms(parse(text)) if text.strip() else frozenset()) | terms_of_texts(others)
+        self._wanted = (marked_terms(parse(text).texts) if text.strip() else frozenset()) | terms_of_texts(others)
 
     def __call__(self, text: str, language: str) -> MarkedPieces:
         return mark_terms(text, self._wanted, language)

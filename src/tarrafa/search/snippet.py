@@ -8,10 +8,20 @@ Pure. Knows nothing of HTML or of the index. (tantivy's own snippets find no ste
 """
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
-from tarrafa.index.text_analysis import WORD_PATTERN, analyzer_for, compose, fold, terms_of_language, word_spans
+from tarrafa.index.text_analysis import (
+    WORD_PATTERN,
+    analyzer_for,
+    compose,
+    fold,
+    is_function_word,
+    readings,
+    terms_of_language,
+    word_spans,
+)
 
 SNIPPET_CHARS_MAX = 240
 BEFORE_CHARS = 40  # of the page, before the first wanted term
@@ -26,7 +36,7 @@ MarkedPieces = list[tuple[str, bool]]
 TermPlace = tuple[int, str]  # where a wanted word begins, and its term
 
 _word_at, _words = WORD_PATTERN.match, WORD_PATTERN.finditer
-_sentence_starts = re.compile(r"(?:^|\n|[.!?:]\s)(?=\S)").finditer
+_sentence_start = re.compile(r"(?:^|\n|[.!?:]\s)(?=\S)").search
 _space, _no_space = re.compile(r"\s").search, re.compile(r"\S").search
 _NO_LETTERS_FROM, _NO_LETTERS_TO = 0x2000, 0x2BFF  # punctuation and symbols, with some letters among them
 _ODD = "".join(letter for letter in map(chr, range(_NO_LETTERS_FROM, _NO_LETTERS_TO + 1)) if _word_at(letter))
@@ -223,7 +233,7 @@ def _excerpt(text: str, window: _Window, width: _Width) -> str:
     place = window.start
     lead = min(LEAD_CHARS_MAX, width.chars - SUFFIX_CHARS_MAX - (window.end - place))
     start = max(0, min(place - width.before, len(text) - width.chars))
-    if sentence := next(_sentence_starts(text, max(0, min(place - lead, len(text) - width.chars)), place + 1), None):
+    if sentence := _sentence_start(text, max(0, min(place - lead, len(text) - width.chars)), place + 1):
         start = sentence.end()
     end = start + width.chars
     if start and not text[start - 1].isspace():
@@ -232,7 +242,18 @@ def _excerpt(text: str, window: _Window, width: _Width) -> str:
     words = " ".join(text[start:end].split())
     if end < len(text) and not text[end].isspace():
         words = words.rpartition(" ")[0] or words
-    return f"{GAP + ' ' if _no_space(text, 0, start) else ''}{words}{' ' + GAP if _no_space(text, end) else ''}"
+    before = start and _no_space(text, 0, start)
+    return f"{GAP + ' ' if before else ''}{words}{' ' + GAP if _no_space(text, end) else ''}"
+
+
+def marked_terms(texts: list[str]) -> frozenset[str]:
+    """The terms that are marked for these words and phrases: without function words, unless there are no others."""
+    return terms_of_texts([text for text in texts if not is_function_word(text)] or texts)
+
+
+def terms_of_texts(texts: Iterable[str]) -> frozenset[str]:
+    """All terms of words and phrases, in any language."""
+    return frozenset(term for text in texts for reading in readings(text) for term in reading)
 
 
 def mark_terms(text: str, wanted: frozenset[str], language: str) -> MarkedPieces:

@@ -1,4 +1,4 @@
-"""Duplicates in search results: exact and near copies of a page become one hit.
+"""Duplicates and site diversity: copies of a page are one hit, and one site does not crowd the first page of results.
 
 Every page is in exactly one group; two groups never hold exact copies of each other; a URL that several collections
 hold counts once. The position of a group and its representative are fixed in the block where the group first
@@ -21,8 +21,13 @@ page says of itself is not trusted alone: pages of different sites must be near 
 site must have the same title, or no clearly different text (SAME_SITE_BITS; many systems name the home page on every
 page). The canonical page represents the group if the page that would represent it names that page: nobody else can take
 its place.
+
+Site diversity: within a block of hits, a site's third page and those after it move behind the pages of other sites, and
+score no more than those: no page is hidden, the first page of results shows several sites, and hits are in the order of
+their scores on every page of results (pinned pages precede them).
 """
 
+from collections import Counter
 from typing import NamedTuple
 
 import msgspec
@@ -37,6 +42,7 @@ SAME_SITE_BITS = 16  # of pages of one site with one canonical URL; unrelated te
 CANONICAL_STEPS_MAX = 3  # from a page to its canonical page, and on to the canonical page of that
 COMPARED_MAX = 50  # newest groups of the same title: a whole site may share one title, and copies rank side by side
 NEAR_SCORE = 0.05
+HITS_PER_SITE = 2  # hits of one site that keep their place in a block
 _64_BITS = (1 << 64) - 1
 
 
@@ -173,3 +179,24 @@ def _choose_representative(group: DuplicateGroup) -> None:
 def _plainness(one: RankedCandidate) -> tuple[bool, int, int, UrlId]:
     """Sort key: pages with in-links first, then shorter URLs, then more in-links."""
     return not one.candidate.in_links, one.candidate.url_length or 0, -one.candidate.in_links, one.candidate.id
+
+
+# -- site diversity ----------------------------------------------------------------------------------------------------
+
+
+def diversify_sites(groups: list[DuplicateGroup]) -> list[DuplicateGroup]:
+    """The groups of a block: the third one of a site and those after it behind the others, with a score that is no
+    higher than that of the last one before them.
+    """
+    seen: Counter[int] = Counter()
+    first: list[DuplicateGroup] = []
+    later: list[DuplicateGroup] = []
+    for group in groups:
+        site = group[0].candidate.site
+        seen[site] += 1
+        (first if seen[site] <= HITS_PER_SITE else later).append(group)
+    for group in later:
+        (best, answer, _), least = group[0], first[-1][0].candidate.score
+        if best.score > least:
+            group[0] = RankedCandidate(msgspec.structs.replace(best, score=least), answer, least / best.score)
+    return first + later
