@@ -30,7 +30,7 @@ from tests.conformance_data import CONFORMANCE_DIR
 from tests.parse.test_main_content import content_scores, f1
 
 from tarrafa.parse.main_content import divide, lay_out
-from tarrafa.parse.text_layout import normalize_lines
+from tarrafa.parse.text_kernels import normalize_lines
 
 SET_DIR = CONFORMANCE_DIR / "content"
 TURNS = 3

@@ -28,7 +28,7 @@ from tarrafa.index.page_terms import PageTerms, page_terms, page_vocabulary
 from tarrafa.index.text_analysis import compose, fold, primary_language, words
 from tarrafa.index.text_parts import TextParts, text_parts
 from tarrafa.model import DateKind, DeclaredEntity, Outcome, Page, Status, UrlId, VisitRecord, is_inconclusive
-from tarrafa.parse.dates import DATE_MIN
+from tarrafa.parse.date_formats import DATE_MIN
 from tarrafa.parse.rdf.entity import collect_entities, searchable_kinds, summarize_entities
 from tarrafa.parse.rdf.nquads import parse_nquads
 from tarrafa.parse.url import host_name, url_id

@@ -9,7 +9,7 @@ import msgspec
 from tarrafa.i18n import Message, joined, messages
 from tarrafa.index.follower import IndexStatus
 from tarrafa.parse.rdf.nquads import STATEMENTS_LENGTH_MAX, STATEMENTS_MAX
-from tarrafa.parse.text_layout import TEXT_LENGTH_MAX
+from tarrafa.parse.text_kernels import TEXT_LENGTH_MAX
 
 
 class KeptPages(msgspec.Struct, frozen=True):

@@ -15,7 +15,7 @@ from turbohtml import Document, Element, Namespace
 from turbohtml import parse as parse_html
 
 from tarrafa.model import Page, UsageStatement
-from tarrafa.parse import charset, fingerprint, language, robots_meta, usage_preferences
+from tarrafa.parse import charset, fingerprint, language, robots_meta_usage
 from tarrafa.parse.documents.document import (
     DOCUMENT_KINDS,
     OFFICE_TYPES,
@@ -23,13 +23,12 @@ from tarrafa.parse.documents.document import (
     read_document,
     replace_invalid_characters,
 )
-from tarrafa.parse.link_extractor import LinkExtractor
+from tarrafa.parse.link_extractor import LinkExtractor, script_targets
 from tarrafa.parse.main_content import divide, lay_out
-from tarrafa.parse.moved_page import script_targets
 from tarrafa.parse.page_dates import META_DATES, DatedPage, MetaDate, page_dates
 from tarrafa.parse.page_title import STATED_META, StatedTitles, headline
 from tarrafa.parse.structured.extraction import extract_from_tree
-from tarrafa.parse.text_layout import TEXT_LENGTH_MAX, normalize_lines
+from tarrafa.parse.text_kernels import TEXT_LENGTH_MAX, normalize_lines
 from tarrafa.parse.url import UrlIdentity, base_url_of, canonical, host_name
 
 PARSER = "tarrafa-parse/5"  # stored in every record: raise it when the same bytes give a different page
@@ -73,7 +72,7 @@ def parse(
     content_type: str,
     x_robots_tag: str = "",
     identity: UrlIdentity = _PLAIN,
-    agent: str = robots_meta.AGENT,
+    agent: str = robots_meta_usage.AGENT,
     *,
     careful: bool = False,
 ) -> Page:
@@ -81,7 +80,7 @@ def parse(
     `careful`: raise `SandboxRequired` instead of passing the page to a library that it could crash.
     """
     kind = _kind(body, content_type)
-    robots = robots_meta.from_header(x_robots_tag, agent) if x_robots_tag else frozenset()
+    robots = robots_meta_usage.robots_from_header(x_robots_tag, agent) if x_robots_tag else frozenset()
     if kind in DOCUMENT_KINDS:
         return _parse_document(kind, body, url, robots, identity)
     body = body[:BODY_BYTES_MAX]
@@ -89,7 +88,7 @@ def parse(
         return _parse_html(body, url, content_type, robots, identity, agent, careful)
     if kind == "plain":
         return _parse_plain(body, url, content_type, robots)
-    return Page(url=url, robots=robots_meta.combine([robots]), parser=PARSER)
+    return Page(url=url, robots=robots_meta_usage.combine_robots([robots]), parser=PARSER)
 
 
 def _kind(body: bytes, content_type: str) -> str:
@@ -191,7 +190,7 @@ def _parse_html(
         language_chars=detection.chars,
         charset=encoding,
         canonical=(links.resolve(facts.canonical) or "") if facts.canonical else "",
-        robots=robots_meta.combine([robots, *facts.robots]),
+        robots=robots_meta_usage.combine_robots([robots, *facts.robots]),
         content_id=prints.content_id,
         simhash=prints.simhash,
         wording=prints.wording,
@@ -207,7 +206,7 @@ def _parse_html(
         feeds=tuple(islice(dict.fromkeys(filter(None, map(links.resolve, facts.feeds))), FEEDS_MAX)),
         published=dates.published,
         modified=dates.modified,
-        usage=usage_preferences.combine(facts.usage) if facts.usage else (),
+        usage=robots_meta_usage.combine_usage(facts.usage) if facts.usage else (),
         parser=PARSER,
     )
 
@@ -225,7 +224,7 @@ def _parse_plain(body: bytes, url: str, content_type: str, robots: frozenset[str
         language_chars=detection.chars,
         charset=encoding,
         cut_text=cut_text,
-        robots=robots_meta.combine([robots]),
+        robots=robots_meta_usage.combine_robots([robots]),
         content_id=prints.content_id,
         simhash=prints.simhash,
         wording=prints.wording,
@@ -252,7 +251,7 @@ def _parse_document(kind: str, body: bytes, url: str, robots: frozenset[str], id
         language=detection.code or language.normalize_tag(extracted.language),
         language_chars=detection.chars,
         cut_text=cut_text,
-        robots=robots_meta.combine([robots]),
+        robots=robots_meta_usage.combine_robots([robots]),
         content_id=prints.content_id,
         simhash=prints.simhash,
         wording=prints.wording,
@@ -292,12 +291,12 @@ def _read_meta(element: Element, facts: _PageElements, agent: str) -> None:
     elif key in STATED_META:
         facts.stated.setdefault(key, _single_line(element.attr("content") or "", TITLE_LENGTH_MAX))
     if name is not None:
-        if robots := robots_meta.from_meta(name, element.attr("content") or "", agent):
+        if robots := robots_meta_usage.robots_from_meta(name, element.attr("content") or "", agent):
             facts.robots.append(robots)
-            if len(facts.usage) < usage_preferences.STATEMENTS_MAX:
-                facts.usage += usage_preferences.from_directives("page", robots)
+            if len(facts.usage) < robots_meta_usage.STATEMENTS_MAX:
+                facts.usage += robots_meta_usage.usage_from_directives("page", robots)
         elif key.startswith("tdm-") and (
-            said := usage_preferences.from_tdm("page", key, element.attr("content") or "")
+            said := robots_meta_usage.from_tdm("page", key, element.attr("content") or "")
         ):
             facts.usage.append(said)
         return
@@ -322,8 +321,8 @@ def _read_link(element: Element, facts: _PageElements) -> None:
         facts.canonical = facts.canonical or href
         return
     type_ = element.attr("type") or ""
-    if "license" in tokens and type_.strip().lower() == usage_preferences.RSL_TYPE:
-        facts.usage.append(usage_preferences.from_licence("page", href))
+    if "license" in tokens and type_.strip().lower() == robots_meta_usage.RSL_TYPE:
+        facts.usage.append(robots_meta_usage.from_licence("page", href))
     hreflang = ""
     if "alternate" in tokens and "stylesheet" not in tokens:
         if type_ and type_.partition(";")[0].strip().lower() in FEED_TYPES:

@@ -1,15 +1,24 @@
-"""Kernels of page texts, compiled by numba: tidy lines, fold a text, count the votes of a simhash.
+"""Normalizes the lines of a text; and the kernels of page texts, compiled by numba: tidy lines, fold a text, count the
+votes of a simhash.
 
 `tidy` and `fold` take a text as an array of code points: of 8 bits each if the text fits latin-1, of 16 if it fits the
 Basic Multilingual Plane, else of 32. numba compiles these functions as they are. The definitions, which are also the
-Python way, are in `text_layout` and `fingerprint`.
+Python way, are `normalize_lines` and `parse.fingerprint`; both ways give the same text.
 Known weakness: compiled, they have no bounds checks. Before each write stands a comparison with the capacity that the
 caller gave, or no more is written than was read. Tests run them with bounds checks, too.
+Knows nothing of HTML.
 """
 
-import numpy as np
+import re
+import sys
+from typing import Any, NamedTuple
 
-from tarrafa.runtime.compiled_kernels import Kernel
+import numpy as np
+import numpy.typing as npt
+
+from tarrafa.runtime.compiled_kernels import CompiledKernels, Kernel
+
+TEXT_LENGTH_MAX = 500_000
 
 FOLDED_BYTES_MAX = 33  # of one character: U+FDFA
 ENTRY_BYTES_MAX = 7  # that an entry of the table holds; of longer words it holds the place
@@ -28,6 +37,71 @@ KERNELS = {
 
 _PAIR, _FINAL = np.uint64(0xD6E8FEB86659FD93), np.uint64(0xFF51AFD7ED558CCD)
 _NOTHING, _ONE, _BYTE, _8, _33 = np.uint64(0), np.uint64(1), np.uint64(255), np.uint64(8), np.uint64(33)
+
+_spaces = re.compile(r"[^\S\n]+")
+
+kernels = CompiledKernels("tarrafa.parse.text_kernels", KERNELS)
+
+
+class CodePoints(NamedTuple):
+    """The characters of a text as numbers of 8, 16 or 32 bits."""
+
+    content: bytes
+    bits: int
+
+
+_CODECS = {8: "latin-1", 16: "utf-16-le", 32: "utf-32-le"}
+
+
+def code_points(text: str) -> CodePoints | None:
+    """The code points of a text; None if it has surrogates, which no codec takes.
+
+    Python holds a text with as many bits as its widest character needs, and encodes it with as many by copying memory;
+    the size of the object only says what to try first.
+    """
+    length, size = len(text), sys.getsizeof(text)
+    try:
+        if size < 2 * length:
+            return CodePoints(text.encode("latin-1"), 8)
+    except UnicodeEncodeError:
+        pass
+    try:
+        if size < 4 * length and len(content := text.encode("utf-16-le")) == 2 * length:
+            return CodePoints(content, 16)
+        return CodePoints(text.encode("utf-32-le"), 32)
+    except UnicodeEncodeError:
+        return None
+
+
+def code_point_array(points: CodePoints) -> npt.NDArray[Any]:
+    return np.frombuffer(points.content, f"<u{points.bits // 8}")
+
+
+def normalize_lines(text: str) -> tuple[str, bool]:
+    """One line for each block, no empty lines, one space between words; and whether more is left out."""
+    compiled = kernels.get()
+    points = code_points(text[: 2 * TEXT_LENGTH_MAX]) if compiled else None
+    if compiled is None or points is None:
+        return _normalize_lines(text)
+    tidied = np.empty(len(points.content) or 1, np.uint8)
+    length = len(points.content) * 8 // points.bits
+    kept = compiled[f"tidy_{points.bits}"](points.content, length, tidied.ctypes.data, TEXT_LENGTH_MAX)
+    is_cut = kept < 0 or len(text) > 2 * TEXT_LENGTH_MAX
+    kept = ~kept if kept < 0 else kept
+    return str(tidied.data[: kept * points.bits // 8], _CODECS[points.bits]), is_cut
+
+
+def _normalize_lines(text: str) -> tuple[str, bool]:
+    """The definition, and the Python way."""
+    is_cut = len(text) > 2 * TEXT_LENGTH_MAX
+    text = text[: 2 * TEXT_LENGTH_MAX].replace("\xa0", " ")
+    text = "\n".join(filter(None, map(str.strip, text.split("\n"))))
+    if "  " in text or "\t" in text:
+        text = _spaces.sub(" ", text)
+    return text[:TEXT_LENGTH_MAX].rstrip(), is_cut or len(text) > TEXT_LENGTH_MAX
+
+
+# -- kernels ----------------------------------------------------------------------------------------------------------
 
 
 def is_space(character: int) -> bool:
