@@ -10,6 +10,7 @@ Knows nothing of visits or collections. The worker that calls `parse` bounds the
 import re
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import NamedTuple
 
 from turbohtml import Document, Element, Namespace
 from turbohtml import parse as parse_html
@@ -24,7 +25,7 @@ from tarrafa.parse.documents.document import (
     replace_invalid_characters,
 )
 from tarrafa.parse.link_extractor import LinkExtractor, script_targets
-from tarrafa.parse.main_content import divide, lay_out
+from tarrafa.parse.main_content import PageParts, divide, lay_out
 from tarrafa.parse.page_dates import META_DATES, DatedPage, MetaDate, page_dates
 from tarrafa.parse.page_title import STATED_META, StatedTitles, headline
 from tarrafa.parse.structured.extraction import extract_from_tree
@@ -148,6 +149,57 @@ def _parse_html(
     base = base_url_of((canonical(facts.base, url) if facts.base else None) or url)
     links = LinkExtractor(identity.fold(own) if own else url, base, encoding, identity)
     refresh = (links.resolve(facts.refresh) or "") if facts.refresh else ""
+    alternates = _add_links(links, document, facts, refresh)
+    stated = extract_from_tree(document, markup, own or url, facts.base, content_type, careful=careful)
+    text = _read_text(document, markup, facts)
+    for target in script_targets(document, markup, text.text):
+        links.add(target, "", "")
+    dates = page_dates(
+        DatedPage(
+            document, own, stated, facts.dates, facts.title, facts.headings, text.text, text.language, facts.language
+        )
+    )
+    description = facts.stated.get("description") or facts.stated.get("og:description") or ""
+    return Page(
+        url=url,
+        title=facts.title,
+        text=text.text,
+        content_spans=text.parts.content_spans,
+        link_list_spans=text.parts.link_list_spans,
+        code_spans=text.parts.code_spans,
+        headline=headline(facts.title, StatedTitles.of(facts.stated, facts.h1, facts.headings)),
+        description=_single_line(description, DESCRIPTION_LENGTH_MAX),
+        headings=tuple(facts.headings),
+        links=links.all(),
+        language=text.language,
+        language_chars=text.language_chars,
+        charset=encoding,
+        canonical=(links.resolve(facts.canonical) or "") if facts.canonical else "",
+        robots=robots_meta_usage.combine_robots([robots, *facts.robots]),
+        content_id=text.prints.content_id,
+        simhash=text.prints.simhash,
+        wording=text.prints.wording,
+        vocabularies=stated.vocabularies,
+        syntaxes=stated.syntaxes,
+        statements=stated.statements,
+        unread=stated.unread,
+        cut_statements=stated.is_cut,
+        cut_text=text.is_cut,
+        refresh=refresh,
+        refresh_s=facts.refresh_s if refresh else 0.0,
+        alternates=alternates,
+        feeds=tuple(islice(dict.fromkeys(filter(None, map(links.resolve, facts.feeds))), FEEDS_MAX)),
+        published=dates.published,
+        modified=dates.modified,
+        usage=robots_meta_usage.combine_usage(facts.usage) if facts.usage else (),
+        parser=PARSER,
+    )
+
+
+def _add_links(
+    links: LinkExtractor, document: Document, facts: _PageElements, refresh: str
+) -> tuple[tuple[str, str], ...]:
+    """Add the links of all elements; the page in other languages, with their tags."""
     if refresh:
         links.add(refresh, "", "")
     anchors = document.iter_elements(_ANCHORS) if document.find("area") is not None else document.find_all("a")
@@ -159,56 +211,30 @@ def _parse_html(
             alternates[hreflang, target] = None
     for src in facts.frames:
         links.add(src, "", "")
-    stated = extract_from_tree(document, markup, own or url, facts.base, content_type, careful=careful)
+    return tuple(alternates)
+
+
+class _PageText(NamedTuple):
+    """The text of a page, and what it shows by itself."""
+
+    text: str
+    is_cut: bool
+    parts: PageParts
+    prints: fingerprint.Fingerprints
+    language: str
+    language_chars: int
+
+
+def _read_text(document: Document, markup: str, facts: _PageElements) -> _PageText:
     _remove_elements(document, _TEXTLESS_ELEMENTS)
     laid_out = lay_out(document, markup)
-    text, cut_text = normalize_lines(laid_out.text)
-    for target in script_targets(document, markup, text):
-        links.add(target, "", "")
+    text, is_cut = normalize_lines(laid_out.text)
     parts = divide(laid_out, text)
     content = "\n".join([text[start:end] for start, end in parts.content_spans])
     prints = fingerprint.page_fingerprints(facts.title, text, content)
     detection = language.detected(parts.sample or text or facts.title)
     spoken = detection.code or language.normalize_tag(facts.language)
-    dates = page_dates(
-        DatedPage(document, own, stated, facts.dates, facts.title, facts.headings, text, spoken, facts.language)
-    )
-    return Page(
-        url=url,
-        title=facts.title,
-        text=text,
-        content_spans=parts.content_spans,
-        link_list_spans=parts.link_list_spans,
-        code_spans=parts.code_spans,
-        headline=headline(facts.title, StatedTitles.of(facts.stated, facts.h1, facts.headings)),
-        description=_single_line(
-            facts.stated.get("description") or facts.stated.get("og:description") or "", DESCRIPTION_LENGTH_MAX
-        ),
-        headings=tuple(facts.headings),
-        links=links.all(),
-        language=spoken,
-        language_chars=detection.chars,
-        charset=encoding,
-        canonical=(links.resolve(facts.canonical) or "") if facts.canonical else "",
-        robots=robots_meta_usage.combine_robots([robots, *facts.robots]),
-        content_id=prints.content_id,
-        simhash=prints.simhash,
-        wording=prints.wording,
-        vocabularies=stated.vocabularies,
-        syntaxes=stated.syntaxes,
-        statements=stated.statements,
-        unread=stated.unread,
-        cut_statements=stated.is_cut,
-        cut_text=cut_text,
-        refresh=refresh,
-        refresh_s=facts.refresh_s if refresh else 0.0,
-        alternates=tuple(alternates),
-        feeds=tuple(islice(dict.fromkeys(filter(None, map(links.resolve, facts.feeds))), FEEDS_MAX)),
-        published=dates.published,
-        modified=dates.modified,
-        usage=robots_meta_usage.combine_usage(facts.usage) if facts.usage else (),
-        parser=PARSER,
-    )
+    return _PageText(text, is_cut, parts, prints, spoken, detection.chars)
 
 
 def _parse_plain(body: bytes, url: str, content_type: str, robots: frozenset[str]) -> Page:
