@@ -31,8 +31,9 @@ from xxhash import xxh32_intdigest
 
 from tarrafa.model import Page
 from tarrafa.parse import fingerprint, language
-from tarrafa.parse.main_content import SAMPLE_CHARS_MIN, runs, spans_of
+from tarrafa.parse.main_content import runs, spans_of
 from tarrafa.parse.page_title import SiteAffixes, halved, keep_most_frequent
+from tarrafa.parse.text_kernels import SAMPLE_CHARS_MIN
 
 LINES_READ_MAX = 1_024  # of one page, half of them from its end
 LINE_LENGTH_MAX = 400  # a longer one is not learned

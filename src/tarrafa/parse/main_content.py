@@ -4,7 +4,7 @@ its lists of links.
 Promises: content and lists of links are whole lines of the page's text, in their order, and share none. One walk over
 the tree and one over the lines: the cost grows with the number of elements and lines, and a page with more than
 TAGS_MAX tags has no main content.
-Two ways with the same result: by compiled kernels (`text_kernels`, which has the weights and shares, too), and `_divide`,
+Two ways with the same result: compiled kernels (`text_kernels`, where the weights and shares are, too), and `_divide`,
 which is the definition.
 Pure. Knows no site; knows the names that authors give to the parts of a page, which are mostly English.
 
