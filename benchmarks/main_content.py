@@ -6,7 +6,8 @@
 multisets of runs of four words; precision and recall are averaged over the pages, F1 is made of the two averages. The
 held-out half is the pages whose name begins with an odd digit: no rule of ours was made by looking at them.
 Cost is processor time beyond the program's own parse, the least of three turns, median and mean of the pages; for
-Tarrafa, beyond parse and text, which every page needs in any case. readability makes markup: its text is made of that.
+Tarrafa (its kernels are compiled first), beyond parse and text, which every page needs in any case. readability makes
+markup: its text is made of that.
 Beside it: turbohtml's own `main_text`, and trafilatura, readability-lxml and resiliparse, where they can be imported (a
 folder with them may be added to PYTHONPATH).
 """
@@ -30,7 +31,7 @@ from tests.conformance_data import CONFORMANCE_DIR
 from tests.parse.test_main_content import content_scores, f1
 
 from tarrafa.parse.main_content import divide, lay_out
-from tarrafa.parse.text_layout import normalize_lines
+from tarrafa.parse.text_kernels import kernels, normalize_lines
 
 SET_DIR = CONFORMANCE_DIR / "content"
 TURNS = 3
@@ -53,6 +54,7 @@ def main() -> None:
     if not SET_DIR.exists():
         sys.exit(f"{SET_DIR}: the conformance data is absent; set TARRAFA_CONFORMANCE to where it is")
     logging.disable()
+    kernels.require()
     truth = json.loads((SET_DIR / "ground-truth.json").read_text(encoding="utf-8"))
     bodies = {key: gzip.decompress((SET_DIR / "html" / f"{key}.html.gz").read_bytes()) for key in truth}
     pages = {key: body.decode("utf-8", "replace") for key, body in bodies.items()}

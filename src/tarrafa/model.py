@@ -287,7 +287,7 @@ UsageSource = Literal["robots.txt", "header", "page"]
 
 class UsageStatement(msgspec.Struct, frozen=True, array_like=True):
     """What a publisher says about the use of a page, as written; `reserved` and `granted` name uses (see
-    `parse/usage_preferences`). A licence or policy names neither."""
+    `parse/robots_meta_usage`). A licence or policy names neither."""
 
     source: UsageSource
     text: str

@@ -21,8 +21,15 @@ from tarrafa.parse.fingerprint import (
     fold,
     simhash,
 )
-from tarrafa.parse.text_kernels import ENTRY_BYTES_MAX, FOLDED_BYTES_MAX, FULL, RESULTS
-from tarrafa.parse.text_layout import code_point_array, code_points, kernels
+from tarrafa.parse.text_kernels import (
+    ENTRY_BYTES_MAX,
+    FOLDED_BYTES_MAX,
+    FULL,
+    RESULTS,
+    code_point_array,
+    code_points,
+    kernels,
+)
 from tests.kernel_ways import COMPILED, PYTHON, WAYS, in_the_way, with_bounds_checks
 
 WORDS = [f"palavra{number}" for number in range(2_000)]

@@ -1,5 +1,6 @@
 """Languages: what the text shows, then what its author says."""
 
+import pycld2
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -43,7 +44,7 @@ def test_a_long_text_of_two_languages_is_in_the_one_it_has_most_of_if_nothing_el
     monkeypatch, percent, length, expected
 ):
     found = (("RUSSIAN", "ru", percent, 700.0), ("ENGLISH", "en", 25, 1_000.0))
-    monkeypatch.setattr(language.pycld2, "detect", lambda *_, **__: (False, length, found))
+    monkeypatch.setattr(pycld2, "detect", lambda *_, **__: (False, length, found))
     text = "x" * length
     assert (detect(text), language.likely(text)) == ("", expected)
     for tag, declared in (("", expected), (' lang="pt"', "pt")):

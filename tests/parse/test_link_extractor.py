@@ -131,3 +131,53 @@ def test_only_the_query_depends_on_the_encoding(href):
 
 def test_an_encoding_that_python_lacks_leaves_the_query_to_utf_8():
     assert encode_query("?ç", "x-unheard-of") == "?ç"
+
+
+@pytest.mark.parametrize(
+    ("script", "targets"),
+    [
+        ('location = "/a"', ["/a"]),
+        ("location.href='/a'", ["/a"]),
+        ('window.location.href = "http:\\/\\/h.test\\/a\\u0026b\\x3d1";', ["/a&b=1"]),
+        ('window.location.replace("/a");', ["/a"]),
+        ("self.location.assign('/a')", ["/a"]),
+        ('top.location="/a"', ["/a"]),
+        ("document.location.href = `/a`", ["/a"]),
+        ("if (top != self) { top.location.href = '/a' } else location.replace('/b')", ["/a", "/b"]),
+        ("location.href = '/a' + window.location.search + location.hash;", ["/a"]),
+        ("location.href = '/a' + language", []),
+        ("location.href = `/a/${language}`", []),
+        ('if (location.href == "/a") {}', []),
+        ('map.location = "/a"; mylocation = "/b"; const location$ = "/c"', []),
+        ('location.hash = "#a"', []),
+        ('location = "javascript:void(0)"', []),
+        ("".join(f'location="/{number}";' for number in range(9)), ["/0", "/1", "/2", "/3"]),
+    ],
+)
+def test_the_literal_target_of_a_small_script_page_is_a_link(script, targets):
+    found = parse(f"<title>…</title><script>{script}</script>".encode(), PAGE, "text/html; charset=utf-8")
+    assert [link.url for link in found.links] == [f"http://h.test{target}" for target in targets]
+    assert not found.refresh
+
+
+def test_what_the_body_does_when_it_is_loaded_counts_and_data_in_a_script_does_not():
+    assert [link.url for link in links("<body onload=\"location='/a'\">")] == ["http://h.test/a"]
+    for attributes in ('type="application/json"', 'type="text/x-template"', 'src="/app.js"'):
+        assert links(f'<script {attributes}>location = "/a"</script>') == []
+
+
+def test_the_scripts_of_a_page_with_text_are_not_read():
+    text = "O pescador da vila lança a rede ao mar. " * 8
+    assert links(f'<p>{text}</p><script>location = "/a"</script>') == []
+
+
+@pytest.mark.parametrize(
+    "script",
+    ["location" * 100_000, "location " * 100_000, 'location="' * 100_000, "window." * 100_000 + 'location="/a"',
+     "location" + " " * 500_000, 'location="' + "\\" * 500_000, "location='a'+" * 50_000,
+     'location="a"' + "+location.hash" * 50_000],
+)  # fmt: skip
+def test_a_hostile_script_costs_little(script):
+    document, began = f"<script>{script}</script>", time.process_time()
+    assert len(links(document)) <= limits.TARGETS_MAX
+    assert time.process_time() - began < 0.5

@@ -1,20 +1,29 @@
 """Main content: the article of a page, without what surrounds it."""
 
+import ctypes
 import gzip
 import json
 import re
 import statistics
 from collections import Counter
+from collections.abc import Callable
+from itertools import product
+from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
-from hypothesis import given
+import turbohtml
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tarrafa.model import Page
-from tarrafa.parse import main_content
+from tarrafa.parse import main_content, text_kernels
+from tarrafa.parse.main_content import PageParts
 from tarrafa.parse.page import parse
+from tarrafa.parse.text_kernels import code_points, normalize_lines
 from tests.conformance_data import CONFORMANCE_DIR, requires_data
+from tests.kernel_ways import COMPILED, PYTHON, in_the_way, with_bounds_checks
 
 PROSE = "The council met on Monday evening, and after three hours of debate it approved the budget for the next year."
 MORE = "The mayor said that the money will be spent on schools, on roads, and on the new bridge over the river."
@@ -66,6 +75,10 @@ def test_an_excluded_part_that_begins_or_ends_with_a_blank_line_takes_no_other_l
     blank = "<div>&nbsp;</div>"
     top, bottom = f"<nav><div>Home</div>{blank}</nav>", f"<nav>{blank}<div>Next page</div></nav>"
     assert html(f"{top}<p>{PROSE}</p><p>{MORE}</p>{bottom}").content.split("\n") == [PROSE, MORE]
+
+
+def test_an_excluded_part_of_spaces_takes_no_line_along():
+    assert html(f"<p>{PROSE}</p><nav><div>&nbsp;</div></nav><p>{MORE}</p>").content.split("\n") == [PROSE, MORE]
 
 
 def test_short_rows_of_a_table_do_not_end_the_content():
@@ -148,12 +161,10 @@ def test_deep_and_wide_pages_are_read_within_the_maxima():
     wide = html(f"<p>{PROSE}" + "<p class=share>x" * 90_000)
     assert wide.content.startswith(PROSE)
     html("".join(f"<div class='{'share' * 100}{number}'>x</div>" for number in range(20_000)))
-    assert main_content._mark.cache_info().currsize <= main_content.NAMES_REMEMBERED
+    assert len(main_content._marks) <= main_content.NAMES_REMEMBERED
 
 
-_TAGS = (
-    "<div> </div> <div/class=nav> <div/class=content> <p> <a/href=/> </a> <ul><li> </ul> <pre> </pre> <h2> <br> <td>"
-)
+_TAGS = "<div> </div> <div/class=nav> <div/class=content> <p> <a/href=/> </a> <ul><li> </ul> <pre> </pre> <h2> <br> <td> <tr> <nav> </nav> <a/id=x>"
 _pieces = st.sampled_from([*_TAGS.split(), "<table>", "</table>", "x ", "\xa0", "\n", "\t", "\u3000", PROSE, MORE])
 
 
@@ -167,6 +178,68 @@ def test_content_is_whole_lines_of_the_text_in_order(pieces):
         assert end == len(page.text) or page.text[end] == "\n"
         assert all(end < first or last < start for first, last in page.link_list_spans)
         at = end
+
+
+@pytest.fixture(scope="module")
+def checked():
+    return with_bounds_checks(text_kernels.__name__)
+
+
+_names = ("find_lines_8", "find_lines_16", "find_lines_32", "divide")
+
+
+def in_both_ways(checked: Any, markup: str, width: int = 0) -> PageParts:
+    """The parts of a page, the same by the definition, by compiled kernels, and by kernels with bounds checks."""
+    laid_out = main_content.lay_out(turbohtml.parse(markup, positions=False), markup)
+    text, _ = normalize_lines(laid_out.text)
+    text = text[: width or None].rstrip()
+    with in_the_way(PYTHON, text_kernels.kernels):
+        expected = main_content.divide(laid_out, text)
+    with in_the_way(COMPILED, text_kernels.kernels):
+        assert main_content.divide(laid_out, text) == expected
+    if laid_out.spans and text and code_points(laid_out.text) is not None:
+        functions = {name: _on_arrays(checked, name, laid_out, text) for name in _names}
+        assert main_content._divide_compiled(laid_out, text, functions) == expected
+    return expected
+
+
+def _on_arrays(checked: Any, name: str, laid_out: main_content.LaidOutText, text: str) -> Callable[..., int]:
+    """A kernel with bounds checks, for a caller that gives addresses."""
+    size, spans = text.count("\n") + 1, len(laid_out.spans)
+
+    def array_at(address: int, length: int) -> Any:
+        return np.ctypeslib.as_array(ctypes.cast(address, ctypes.POINTER(ctypes.c_int64)), (length,))
+
+    def divide(first: int, after: int, kinds: bytes, count: int, rows: int, lines: int) -> int:
+        numbers = array_at(rows, text_kernels.ROWS * (size + 2))
+        labels = np.frombuffer(kinds, np.uint8)
+        return int(checked.divide(array_at(first, spans), array_at(after, spans), labels, count, numbers, lines))
+
+    def find_lines(content: bytes, length: int, starts: int, ends: int, capacity: int, needs_words: int) -> int:
+        points = np.frombuffer(content, f"<u{int(name.rpartition('_')[2]) // 8}")
+        lines = (array_at(address, size + 1) for address in (starts, ends))
+        return int(checked.find_lines(points, length, *lines, capacity, needs_words))
+
+    return divide if name == "divide" else find_lines
+
+
+@given(st.lists(_pieces, max_size=40), st.sampled_from([0, 0, 0, 150]))
+@settings(deadline=None)
+def test_all_ways_divide_a_page_alike(checked, pieces, width):
+    in_both_ways(checked, "".join(pieces), width)
+
+
+def test_all_ways_divide_a_list_with_gaps_alike(checked):
+    link, gap, long_gap = "<p><a href=/>A story of today</a>", "<p>10:30</p>", f"<p>{'word ' * 6}</p>"
+    for gaps in product(("", gap, long_gap), repeat=4):
+        parts = in_both_ways(checked, f"<p>{PROSE}</p>" + link.join(("", *gaps, "")))
+        assert parts.content_spans
+
+
+@requires_data("content")
+def test_all_ways_divide_real_pages_alike(checked):
+    for path in sorted((CONFORMANCE_DIR / "content" / "html").glob("*.gz"))[:12]:
+        in_both_ways(checked, gzip.decompress(path.read_bytes()).decode("utf-8", "replace"))
 
 
 @requires_data("content")

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from tarrafa.model import Page, RobotsMeta
 from tarrafa.parse import page as limits
-from tarrafa.parse import text_layout
+from tarrafa.parse import text_kernels
 from tarrafa.parse.documents.document import UnreadableDocument
 from tarrafa.parse.link_extractor import ANCHOR_LENGTH_MAX, LINKS_MAX
 from tarrafa.parse.page import PARSER, parse
-from tarrafa.parse.text_layout import TEXT_LENGTH_MAX
+from tarrafa.parse.text_kernels import TEXT_LENGTH_MAX
 from tarrafa.parse.url import URL_LENGTH_MAX, UrlIdentity, canonical
 
 URL = "http://h.test/dir/page.html"
@@ -337,7 +337,7 @@ def test_any_bytes_of_any_type_give_a_bounded_page_in_bounded_time(body, content
 @pytest.mark.parametrize("content_type", ["text/html", "text/plain"])
 @pytest.mark.parametrize(("length", "cut"), [(99, False), (100, False), (101, True), (200, True), (201, True)])
 def test_a_page_with_more_text_than_is_kept_says_so(monkeypatch, content_type, length, cut):
-    for module in (limits, text_layout):
+    for module in (limits, text_kernels):
         monkeypatch.setattr(module, "TEXT_LENGTH_MAX", 100)
     page = parse(b"x" * length, URL, content_type)
     assert (len(page.text), page.cut_text) == (min(length, 100), cut)

@@ -1,12 +1,12 @@
-"""`parse.page_dates` and `parse.dates`: the dates of a page, by source, language and order of trust."""
+"""`parse.page_dates`: the dates of a page, by source, language and order of trust."""
 
 from datetime import UTC, datetime
 
 import pytest
 
 from tarrafa.model import Page, PageDate
-from tarrafa.parse.dates import find_dates, is_day_first, read_date
 from tarrafa.parse.page import parse
+from tarrafa.parse.page_dates import find_dates, is_day_first, read_date
 
 URL = "http://www.exemplo.br/noticia"
 PORTUGUESE = "<p>Os pescadores da colônia voltaram do mar com as redes cheias de peixe, e a feira começou cedo.</p>" * 3

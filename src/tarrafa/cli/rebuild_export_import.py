@@ -38,7 +38,7 @@ from tarrafa.graph import follower as graph
 from tarrafa.graph.graph_writer import graph_exists
 from tarrafa.index import shards
 from tarrafa.index.parallel_rebuild import rebuild_in_parallel
-from tarrafa.parse.usage_preferences import Use
+from tarrafa.parse.robots_meta_usage import Use
 from tarrafa.runtime.data_dir import DataDirectory, replace_atomically
 from tarrafa.runtime.public_suffix_list import bundled_suffix_list
 from tarrafa.runtime.terminal import counted, print_line, print_note

@@ -20,7 +20,7 @@ from tarrafa.errors import Locked
 from tarrafa.frontier.address import connect, local_address
 from tarrafa.frontier.api import Frontier
 from tarrafa.model import Page
-from tarrafa.parse.usage_preferences import Use, reserved_uses
+from tarrafa.parse.robots_meta_usage import Use, reserved_uses
 from tarrafa.runtime.data_dir import DataDirectory, write_atomically
 from tarrafa.takedown import CurrentTakedowns
 

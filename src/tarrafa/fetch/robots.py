@@ -15,7 +15,7 @@ from itertools import chain, islice
 from typing import NamedTuple
 
 from tarrafa.model import Status, UsageStatement
-from tarrafa.parse.usage_preferences import from_licence, from_signal
+from tarrafa.parse.robots_meta_usage import from_licence, from_signal
 
 ROBOTS_BYTES_MAX = 500 * 1024  # RFC 9309 §2.5: at least 500 kibibytes must be read; the rest is ignored
 LINE_BYTES_MAX = 2083 * 8 - 1  # as in Google's parser: eight times the longest URL of an old browser
@@ -29,7 +29,7 @@ ANY_AGENT = "*"
 
 _AGENT, _ALLOW, _DISALLOW, _DELAY, _SITEMAP = "user-agent", "allow", "disallow", "crawl-delay", "sitemap"
 _RATE, _TIME, _HOST, _CLEAN = "request-rate", "visit-time", "host", "clean-param"  # in no standard, but in use
-_SIGNAL, _USAGE, _LICENCE = "content-signal", "content-usage", "license"  # see `parse/usage_preferences`
+_SIGNAL, _USAGE, _LICENCE = "content-signal", "content-usage", "license"  # see `parse/robots_meta_usage`
 _KEYS = {
     **dict.fromkeys(("user-agent", "useragent", "user agent"), _AGENT),
     "allow": _ALLOW,

@@ -35,7 +35,7 @@ from tarrafa.index.text_analysis import (
     words,
 )
 from tarrafa.model import DateKind, DeclaredEntity, Outcome, Page, Status, UrlId, VisitRecord, is_inconclusive
-from tarrafa.parse.dates import DATE_MIN
+from tarrafa.parse.date_formats import DATE_MIN
 from tarrafa.parse.rdf.entity import collect_entities, searchable_kinds, summarize_entities
 from tarrafa.parse.rdf.nquads import parse_nquads
 from tarrafa.parse.url import host_name, url_id

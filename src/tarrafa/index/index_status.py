@@ -15,7 +15,7 @@ from tarrafa.index import schema, shards
 from tarrafa.index.follower import behind, is_settled
 from tarrafa.index.index_state import PagesByFate, pages_by_fate
 from tarrafa.parse.rdf.nquads import STATEMENTS_LENGTH_MAX, STATEMENTS_MAX
-from tarrafa.parse.text_layout import TEXT_LENGTH_MAX
+from tarrafa.parse.text_kernels import TEXT_LENGTH_MAX
 from tarrafa.runtime.data_dir import DataDirectory
 
 

@@ -27,7 +27,7 @@ from tarrafa.index.word_kernels import (
     UNKNOWN,
     WORD,
 )
-from tarrafa.parse.text_layout import code_point_array, code_points
+from tarrafa.parse.text_kernels import code_point_array, code_points
 from tarrafa.runtime.compiled_kernels import CompiledFunction
 
 WORDS_MAX = 1 << 17  # of one language's table

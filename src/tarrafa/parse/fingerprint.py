@@ -16,8 +16,15 @@ import numpy as np
 import numpy.typing as npt
 from xxhash import xxh3_64_intdigest, xxh3_128_hexdigest
 
-from tarrafa.parse.text_kernels import ENTRY_BYTES_MAX, FOLDED_BYTES_MAX, RESULTS, UNKNOWN
-from tarrafa.parse.text_layout import code_point_array, code_points, kernels
+from tarrafa.parse.text_kernels import (
+    ENTRY_BYTES_MAX,
+    FOLDED_BYTES_MAX,
+    RESULTS,
+    UNKNOWN,
+    code_point_array,
+    code_points,
+    kernels,
+)
 from tarrafa.runtime.compiled_kernels import CompiledFunction
 
 FOLDED_LENGTH_MAX = 1 << 20  # characters; a longer text is compared by its beginning

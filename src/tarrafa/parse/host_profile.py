@@ -18,13 +18,11 @@ Known weakness: the first pages of a host are judged by themselves; a host with 
 of none of them.
 """
 
-import re
 from bisect import bisect_left
 from collections.abc import Iterable
 from itertools import accumulate, compress, count, repeat
 from math import ceil
 from operator import add, and_
-from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -33,8 +31,9 @@ from xxhash import xxh32_intdigest
 
 from tarrafa.model import Page
 from tarrafa.parse import fingerprint, language
-from tarrafa.parse.main_content import SAMPLE_CHARS_MIN, runs, spans_of
-from tarrafa.parse.page_title import TitleCut, title_cuts
+from tarrafa.parse.main_content import runs, spans_of
+from tarrafa.parse.page_title import SiteAffixes, halved, keep_most_frequent
+from tarrafa.parse.text_kernels import SAMPLE_CHARS_MIN
 
 LINES_READ_MAX = 1_024  # of one page, half of them from its end
 LINE_LENGTH_MAX = 400  # a longer one is not learned
@@ -49,8 +48,6 @@ RECENT_MAX = 128  # pages that are not counted again
 REMOVED_RUN_CHARS_MIN = 40  # shorter runs of template lines stay in the content: a closing brace, "Example"
 CONTENT_CHARS_MIN = 20  # with less left, the content is all that is neither template nor a list of links
 REJUDGED_SHARE = 0.25  # of the content's lines were template: its language and simhash are computed again
-AFFIXES_MAX, AFFIX_LENGTH_MAX = 48, 100
-AFFIX_TITLES_MIN, AFFIX_SHARE_MIN, WEAK_AFFIX_SHARE_MIN = 4, 0.3, 0.6  # weak: behind a colon
 LANGUAGES_MAX = 8
 LANGUAGE_CHARS_MIN = 200  # of a text whose language is believed, whatever its site
 LANGUAGE_PAGES_MIN = 5
@@ -58,10 +55,6 @@ SITE_LANGUAGE_SHARE_MIN = 0.6  # of its pages: the site's language, for texts th
 STRANGE_LANGUAGE_SHARE_MAX = 0.1  # a short text is not believed to be in a language so rare on its site
 STORED_PAGES_MIN = 4  # a host with fewer is forgotten
 UNSTORED_PAGES_MAX = 32  # in a long session
-
-_word = re.compile(r"\w")
-
-K = TypeVar("K")
 
 
 class HostProfileState(msgspec.Struct, array_like=True):
@@ -89,8 +82,8 @@ class HostProfile:
             self._lines = dict(zip(lines, kept.line_counts, strict=True))
         except (msgspec.MsgspecError, ValueError):  # written by another version
             kept, lines, recent, self._lines = HostProfileState(), [], [], {}
-        self._pages, self._titles = kept.pages, kept.titles
-        self._affixes, self._languages = kept.affixes, kept.languages
+        self._pages, self._languages = kept.pages, kept.languages
+        self._titles = SiteAffixes(kept.titles, kept.affixes)
         self._recent = dict.fromkeys(recent)
         self._unstored = 0
 
@@ -104,7 +97,7 @@ class HostProfile:
         if is_counted:
             self._count_lines(lines, hashes)
             self._count_title(page.title)
-        stated = self._headline(page)
+        stated = self._titles.headline(page.title, page.headline)
         if self._pages >= LINE_PAGES_MIN:
             page = self._without_template(page, hashes, stated)
         if is_counted:
@@ -145,14 +138,9 @@ class HostProfile:
 
     def _count_title(self, title: str) -> None:
         key = xxh32_intdigest(title.encode("utf-8", "replace"))
-        if not title or key in self._recent:
-            return
-        self._remember((key,))
-        self._titles += 1
-        for affix in {text for cut in title_cuts(title) for text in (cut.prefix, cut.suffix)}:
-            if len(affix) <= AFFIX_LENGTH_MAX:
-                self._affixes[affix] = self._affixes.get(affix, 0) + 1
-        keep_most_frequent(self._affixes, 2 * AFFIXES_MAX, 4 * AFFIXES_MAX)
+        if title and key not in self._recent:
+            self._remember((key,))
+            self._titles.count(title)
 
     def _count_language(self, page: Page) -> None:
         if page.language_chars >= SAMPLE_CHARS_MIN:
@@ -161,10 +149,9 @@ class HostProfile:
 
     def _halve(self) -> None:
         self._pages //= 2
-        self._titles //= 2
-        self._lines = _halved(self._lines)
-        self._affixes = _halved(self._affixes)
-        self._languages = _halved(self._languages)
+        self._lines = halved(self._lines)
+        self._titles.halve()
+        self._languages = halved(self._languages)
 
     # -- what it says of a page --------------------------------------------------------------------------------
 
@@ -205,30 +192,6 @@ class HostProfile:
         least = max(LINE_PAGES_MIN, ceil(share * self._pages))
         return bytearray(map(least.__le__, pages))
 
-    def _headline(self, page: Page) -> str:
-        """The title without the affixes that many titles of the host have, or what the page itself shows."""
-        cuts = title_cuts(page.title) if self._titles >= AFFIX_TITLES_MIN else []
-        prefixes = [cut for cut in reversed(cuts) if not cut.is_parenthesis and self._is_common(cut.prefix, cut)]
-        suffixes = [cut for cut in cuts if self._is_common(cut.suffix, cut)]
-        prefix, suffix = (found[0] if found else None for found in (prefixes, suffixes))
-        if prefix is None and suffix is None:
-            return page.headline
-        start = len(prefix.prefix) if prefix is not None else 0
-        end = len(suffix.before) if suffix is not None else len(page.title)
-        if prefix is not None and suffix is not None and not _word.search(page.title[start:end]):
-            if self._affixes[prefix.prefix] >= self._affixes[suffix.suffix]:
-                end = len(page.title)
-            else:
-                start = 0
-        found = page.title[start:end]
-        if not _word.search(found):
-            return page.headline
-        return page.headline if page.headline and page.headline in found else found
-
-    def _is_common(self, affix: str, cut: TitleCut) -> bool:
-        share = WEAK_AFFIX_SHARE_MIN if cut.is_weak else AFFIX_SHARE_MIN
-        return self._affixes.get(affix, 0) >= max(AFFIX_TITLES_MIN, share * self._titles)
-
     def _language(self, page: Page) -> str:
         """The language of a page. A text that is short, or shows none, follows its site."""
         if page.language_chars >= LANGUAGE_CHARS_MIN or not (site := self._site_language()):
@@ -259,15 +222,13 @@ class HostProfile:
         if self._pages > LINE_PAGES_MIN:
             lines = {key: pages for key, pages in lines.items() if pages > 1}
         keep_most_frequent(lines, STATE_LINES_MAX)
-        affixes = dict(self._affixes)
-        keep_most_frequent(affixes, AFFIXES_MAX)
         return msgspec.msgpack.encode(
             HostProfileState(
                 self._pages,
                 _packed(lines),
                 bytes(lines.values()),
-                self._titles,
-                affixes,
+                self._titles.titles,
+                self._titles.most_frequent(),
                 self._languages,
                 _packed(self._recent),
             )
@@ -315,19 +276,6 @@ def _minus(marked: bytearray, others: bytearray) -> bytearray:
     """The marks of lines that have no mark in `others`."""
     left = int.from_bytes(marked, "little") & ~int.from_bytes(others, "little")
     return bytearray(left.to_bytes(len(marked), "little"))
-
-
-def _halved(counts: dict[K, int]) -> dict[K, int]:
-    return {key: number // 2 for key, number in counts.items() if number > 1}
-
-
-def keep_most_frequent(counts: dict[K, int], most: int, above: int = 0) -> None:
-    """Forget the other entries; of equals, the older ones. With up to `above` entries nothing is forgotten."""
-    if len(counts) > max(most, above):
-        newest = list(counts.items())[::-1]
-        kept = sorted(newest, key=lambda item: -item[1])[:most]
-        counts.clear()
-        counts.update(reversed(kept))
 
 
 def _packed(numbers: Iterable[int]) -> bytes:

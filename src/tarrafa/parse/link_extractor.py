@@ -1,16 +1,22 @@
-"""Extracts the links of an HTML page: target, anchor text and `rel`.
+"""Extracts the links of an HTML page: target, anchor text and `rel`; and finds where small scripts lead.
 
 Promises: the links that a reader could follow, as browsers see them in broken HTML: a, area, frame, iframe, meta
 refresh, and those link elements that lead to a page. Each target appears once, with its first non-empty anchor text.
-Forms, srcset, images, style sheets and scripts are not links.
+Forms, srcset, images, style sheets and scripts are not links. But a page with hardly any text whose script assigns
+`location` leads to the literal target: that is a link, never a redirect, because the script may ask first (a language,
+a screen size). No script is executed; of a page with text nothing is scanned, and of the others at most SCRIPTS_MAX
+scripts of SCRIPT_LENGTH_MAX characters.
+Known weakness: a target that a script puts together is not found, but for `location.search` and `location.hash` at its
+end, which are left out.
 Knows nothing of scope, depth or robots: the caller decides which links to follow, from `rel` and other facts.
 """
 
 import codecs
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
-from turbohtml import Element
+from turbohtml import Document, Element
 
 from tarrafa.model import Link
 from tarrafa.parse.charset import PYTHON_CODECS
@@ -30,9 +36,26 @@ NAVIGATION_RELS = frozenset(
 _RESOURCE_RELS = frozenset({"stylesheet", "preload", "prefetch", "icon"})
 _PAGE_TYPES = ("", "text/html", "application/xhtml+xml")
 
+SCRIPTED_TEXT_MAX = 200  # a page with more text is not scanned for scripts
+SCRIPTS_MAX, SCRIPT_LENGTH_MAX = 8, 4_096
+TARGETS_MAX, TARGET_LENGTH_MAX = 4, 2_000
+_SCRIPT_TYPES = frozenset({"", "text/javascript", "application/javascript", "module"})
+
 _UTF = ("utf-8", "utf-16le", "utf-16be")
 _AS_REFERENCES = "tarrafa-references"  # name of the codec error handler for characters that an encoding lacks
 _ESCAPES = {byte: f"%{byte:02X}" for byte in range(0x80, 0x100)}
+
+_OWN_WINDOW = r"(?:(?:window|self|top|parent|document|this|globalThis)\s*\.\s*)*"
+# `location = "…"`, `location.href = "…"`, `location.replace("…")`, with the string and what follows it.
+_assigned = re.compile(
+    r"(?<![\w$.])" + _OWN_WINDOW + r"location\s*(?:\.\s*href\s*)?"
+    r"(?:=(?!=)\s*|\.\s*(?:replace|assign)\s*\(\s*)"
+    r"""(?:"((?:[^"\\\n]|\\.){1,2000})"|'((?:[^'\\\n]|\\.){1,2000})'|`([^`$\\]{1,2000})`)(?=\s*(\+?[^;,)\n]{0,80}))""",
+).finditer
+_own_query = re.compile(
+    r"(?:\+\s*" + _OWN_WINDOW + r"location\s*\.\s*(?:search|hash)\s*)+(?:\+\s*(?:\"\"|'')\s*)?"
+).fullmatch
+_escape = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(.))", re.DOTALL).sub
 
 
 class LinkExtractor:
@@ -127,6 +150,34 @@ def anchor_text(element: Element, *, may_nest: bool = True) -> str:
 def rel_tokens(rel: str) -> str:
     """The tokens of a rel attribute in lower case, separated by single spaces."""
     return " ".join(rel[:REL_LENGTH_MAX].lower().split())
+
+
+def script_targets(document: Document, markup: str, text: str) -> list[str]:
+    """The literal targets to which the scripts of a page with hardly any text send its readers, as written."""
+    if len(text) > SCRIPTED_TEXT_MAX or "location" not in markup:
+        return []
+    found: dict[str, None] = {}
+    for script in _scripts(document):
+        for assigned in _assigned(script[:SCRIPT_LENGTH_MAX]):
+            rest = assigned[4].strip()
+            target = assigned[1] or assigned[2] or assigned[3]
+            if (not rest.startswith("+") or _own_query(rest)) and len(found) < TARGETS_MAX:
+                found[_escape(_unescaped, target)[:TARGET_LENGTH_MAX]] = None
+    return list(found)
+
+
+def _scripts(document: Document) -> Iterator[str]:
+    """The inline scripts of a page, and what its body does when it is loaded."""
+    for element in document.find_all("script")[:SCRIPTS_MAX]:
+        if element.attr("src") is None and (element.attr("type") or "").strip().lower() in _SCRIPT_TYPES:
+            yield element.text
+    for body in document.find_all("body")[:1]:
+        yield body.attr("onload") or ""
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    code = escape[1] or escape[2]
+    return chr(int(code, 16)) if code else escape[3]
 
 
 def encode_query(href: str, charset: str) -> str:

@@ -4,6 +4,8 @@ its lists of links.
 Promises: content and lists of links are whole lines of the page's text, in their order, and share none. One walk over
 the tree and one over the lines: the cost grows with the number of elements and lines, and a page with more than
 TAGS_MAX tags has no main content.
+Two ways with the same result: compiled kernels (`text_kernels`, where the weights and shares are, too), and `_divide`,
+which is the definition.
 Pure. Knows no site; knows the names that authors give to the parts of a page, which are mostly English.
 
 The text is laid out together with the spans of its blocks and links. Each line has a weight: its letters outside links
@@ -19,45 +21,66 @@ comments, may be taken for content.
 """
 
 import re
+from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate, compress, count
 from operator import add, and_, or_
 from typing import NamedTuple
 
 from turbohtml import Document, PlainText
 
+from tarrafa.parse.text_kernels import (
+    BLOCK_CHARS_MIN,
+    CODE_SPANS,
+    CONTENT_SPANS,
+    ENDS,
+    EXCLUDED_SHARE_MAX,
+    LINK_LIST_SPANS,
+    LINK_WEIGHT_MAX,
+    LIST_GAP_CHARS_MAX,
+    LISTED_LINKS_MIN,
+    NAMED_BLOCK,
+    NAMED_SHARE_MIN,
+    PARAGRAPH_CHARS_MIN,
+    PROSE_CHARS_MIN,
+    RAW_ENDS,
+    RAW_STARTS,
+    ROOT_SHARE_MIN,
+    ROWS,
+    SAMPLE_CHARS_MIN,
+    SAMPLE_SPANS,
+    SHORT_LINE_WEIGHT,
+    STARTS,
+    code_points,
+    kernels,
+)
+from tarrafa.runtime.compiled_kernels import CompiledFunction
+
 TAGS_MAX = 200_000
 TAG_LENGTH_MIN = 3
 NAME_LENGTH_MAX = 200  # of a class or id: no more of it is read
 NAMES_REMEMBERED = 8_192
 
-PROSE_CHARS_MIN = 80  # of a line outside a paragraph
-PARAGRAPH_CHARS_MIN = 25
-BLOCK_CHARS_MIN = 80  # a smaller block is not looked at
-SHORT_LINE_WEIGHT = -10
-LINK_WEIGHT_MAX = 100  # of one line
-NAMED_SHARE_MIN = 0.6  # of the greatest weight: what a block that is named as content needs
-ROOT_SHARE_MIN = 0.95  # the same of another block: the smallest such block is the root
-EXCLUDED_SHARE_MAX = 0.5  # of the prose: a part that has more is content, whatever its name
-LISTED_LINKS_MIN = 4  # lines of a list that are links
-LIST_GAP_CHARS_MAX = 25  # of one line between two links of a list, such as a date
-SAMPLE_CHARS_MIN = 60  # of content outside code: less says too little about the page's language
-
 _LAYOUT = PlainText(layout="strict", bullet="", table_cell_separator=" ")
 _EXCLUDED_MARK, _NAMED_MARK = "tarrafa-excluded", "tarrafa-content"
 _NAMED_TAGS = ("div", "section", "ul", "ol", "header", "table", "figure", "dl")
-_EXCLUDED, _LINK, _HEADING, _PARAGRAPH, _CODE = "excluded", "link", "heading", "paragraph", "code"
-_CODE_WORDS, _TABLE = "code words", "table"
-_BLOCK, _NAMED_BLOCK = "block", "named block"
+
+
+def _marked(mark: str) -> list[str]:
+    return [f"{tag}#{mark}" for tag in _NAMED_TAGS]  # "#mark" alone is looked for in every element
+
+
+_LINK, _HEADING, _PARAGRAPH, _CODE, _TABLE, _EXCLUDED, _CODE_WORDS, _BLOCK, _NAMED_BLOCK = map(
+    chr, range(NAMED_BLOCK + 1)
+)
 _LINE_KINDS = ("", _PARAGRAPH, _CODE, _HEADING)  # a later one has precedence
 _INVERTED = bytes([1, 0]) + bytes(254)
 _CHARS_MIN = (PROSE_CHARS_MIN, PARAGRAPH_CHARS_MIN, 1, 0)  # of prose, by kind; headings are never prose
 _RULES = {
-    tag: [kind]
-    for kind, tags in {
-        _EXCLUDED: ("nav", "aside", "footer", "form", "button", "label", "figcaption", f"#{_EXCLUDED_MARK}"),
+    selector: [kind]
+    for kind, selectors in {
+        _EXCLUDED: ("nav", "aside", "footer", "form", "button", "label", "figcaption", *_marked(_EXCLUDED_MARK)),
         _LINK: ("a#href",),  # without it, an anchor: often one that is never closed
         _HEADING: ("h1", "h2", "h3", "h4", "h5", "h6"),
         _PARAGRAPH: ("p", "blockquote", "dd", "ul", "ol"),
@@ -65,9 +88,9 @@ _RULES = {
         _TABLE: ("table",),
         _CODE_WORDS: ("code", "kbd", "samp"),
         _BLOCK: ("body", "div", "section", "td"),
-        _NAMED_BLOCK: ("article", "main", f"#{_NAMED_MARK}"),
+        _NAMED_BLOCK: ("article", "main", *_marked(_NAMED_MARK)),
     }.items()
-    for tag in tags
+    for selector in selectors
 }
 
 _content_name = re.compile(
@@ -110,31 +133,76 @@ class _Lines(NamedTuple):
     ranges: dict[str, list[LineRange]]  # of each kind but links and code words
 
 
+class _NameMarks(dict[str, str]):
+    """What the names of parts say of them."""
+
+    def __missing__(self, name: str) -> str:
+        own = name[:NAME_LENGTH_MAX]
+        mark = _NAMED_MARK if _content_name(own) else _EXCLUDED_MARK if _excluded_name(own) else ""
+        if len(self) >= NAMES_REMEMBERED:
+            self.clear()
+        if len(name) <= NAME_LENGTH_MAX:
+            self[name] = mark
+        return mark
+
+
+_marks = _NameMarks()
+
+
 def lay_out(document: Document, markup: str) -> LaidOutText:
     """The text of a page, and its spans; none if its markup has too many tags. Marks elements of the tree with
     attributes.
     """
     if len(markup) > TAGS_MAX * TAG_LENGTH_MIN and markup.count("<") > TAGS_MAX:
         return LaidOutText(document.to_text(_LAYOUT), [])
+    marks = _marks
     for tag in _NAMED_TAGS:
         for element in document.find_all(tag):
-            mark = _mark(name[:NAME_LENGTH_MAX]) if (name := element.attr("class")) else ""
-            if mark or ((name := element.attr("id")) and (mark := _mark(name[:NAME_LENGTH_MAX]))):
+            mark = marks[name] if (name := element.attr("class")) else ""
+            if mark or ((name := element.attr("id")) and (mark := marks[name])):
                 element.attrs[mark] = ""
     return LaidOutText(*document.to_annotated_text(_RULES, _LAYOUT))
-
-
-@lru_cache(NAMES_REMEMBERED)
-def _mark(name: str) -> str:
-    if _content_name(name):
-        return _NAMED_MARK
-    return _EXCLUDED_MARK if _excluded_name(name) else ""
 
 
 def divide(laid_out: LaidOutText, text: str) -> PageParts:
     """The parts of `text`, which is the laid out text with its lines normalized."""
     if not laid_out.spans or not text:
         return PageParts((), (), (), text)
+    compiled = kernels.get()
+    return (compiled and _divide_compiled(laid_out, text, compiled)) or _divide(laid_out, text)
+
+
+def _divide_compiled(laid_out: LaidOutText, text: str, compiled: Mapping[str, CompiledFunction]) -> PageParts | None:
+    """The parts by compiled kernels; None if the text is not for them. All numbers of lines are in one array; see
+    `text_kernels` for its rows."""
+    raw, own = code_points(laid_out.text), code_points(text)
+    if raw is None or own is None:
+        return None
+    size = text.count("\n") + 1
+    width = size + 2
+    rows = array("q", bytes(8 * ROWS * width))
+    at, _ = rows.buffer_info()
+    raw_starts, raw_ends, starts, ends = (at + 8 * width * row for row in (RAW_STARTS, RAW_ENDS, STARTS, ENDS))
+    find_raw, raw_length = compiled[f"find_lines_{raw.bits}"], len(laid_out.text)
+    if find_raw(raw.content, raw_length, raw_starts, raw_ends, size + 1, 0) != size:
+        find_raw(raw.content, raw_length, raw_starts, raw_ends, size, 1)  # some have spaces only; or the text was cut
+    compiled[f"find_lines_{own.bits}"](own.content, len(text), starts, ends, size, 0)
+    for row, last in ((RAW_STARTS, raw_length), (RAW_ENDS, raw_length), (STARTS, len(text))):
+        rows[width * row + size] = last + 1
+    span_starts, span_ends, kinds = zip(*laid_out.spans, strict=True)
+    first, after = array("q", span_starts), array("q", span_ends)
+    compiled["divide"](first.buffer_info()[0], after.buffer_info()[0], "".join(kinds).encode(), len(kinds), at, size)
+
+    def spans(row: int) -> Spans:
+        found = rows[width * row : width * row + rows[width * (row + 1) - 1]].tolist()
+        return tuple(zip(found[::2], found[1::2], strict=True))
+
+    sample = "\n".join([text[start:end] for start, end in spans(SAMPLE_SPANS)])
+    return PageParts(spans(CONTENT_SPANS), spans(LINK_LIST_SPANS), spans(CODE_SPANS), sample)
+
+
+def _divide(laid_out: LaidOutText, text: str) -> PageParts:
+    """The definition, and the Python way."""
     own = text.split("\n")
     lines = _read_lines(laid_out, own)
     weights = _weigh(lines)
@@ -237,7 +305,7 @@ def _read_lines(laid_out: LaidOutText, own: list[str]) -> _Lines:
         if not this <= start < following:  # many spans are in the line of the one before
             first = bisect_right(ends, start)
             this, following = ends[first - 1] if first else 0, ends[first]
-        after = first + 1 if end <= following else bisect_right(starts, end - 1, first)
+        after = first + 1 if starts[first] < end <= following else bisect_right(starts, end - 1, first)
         if not first < after <= size:  # spaces between two lines, or behind the last one
             continue
         if kind == _LINK:

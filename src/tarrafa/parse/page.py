@@ -10,12 +10,13 @@ Knows nothing of visits or collections. The worker that calls `parse` bounds the
 import re
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import NamedTuple
 
 from turbohtml import Document, Element, Namespace
 from turbohtml import parse as parse_html
 
 from tarrafa.model import Page, UsageStatement
-from tarrafa.parse import charset, fingerprint, language, robots_meta, usage_preferences
+from tarrafa.parse import charset, fingerprint, language, robots_meta_usage
 from tarrafa.parse.documents.document import (
     DOCUMENT_KINDS,
     OFFICE_TYPES,
@@ -23,13 +24,12 @@ from tarrafa.parse.documents.document import (
     read_document,
     replace_invalid_characters,
 )
-from tarrafa.parse.link_extractor import LinkExtractor
-from tarrafa.parse.main_content import divide, lay_out
-from tarrafa.parse.moved_page import script_targets
+from tarrafa.parse.link_extractor import LinkExtractor, script_targets
+from tarrafa.parse.main_content import PageParts, divide, lay_out
 from tarrafa.parse.page_dates import META_DATES, DatedPage, MetaDate, page_dates
 from tarrafa.parse.page_title import STATED_META, StatedTitles, headline
 from tarrafa.parse.structured.extraction import extract_from_tree
-from tarrafa.parse.text_layout import TEXT_LENGTH_MAX, normalize_lines
+from tarrafa.parse.text_kernels import TEXT_LENGTH_MAX, normalize_lines
 from tarrafa.parse.url import UrlIdentity, base_url_of, canonical, host_name
 
 PARSER = "tarrafa-parse/6"  # stored in every record: raise it when the same bytes give a different page
@@ -75,7 +75,7 @@ def parse(
     content_type: str,
     x_robots_tag: str = "",
     identity: UrlIdentity = _PLAIN,
-    agent: str = robots_meta.AGENT,
+    agent: str = robots_meta_usage.AGENT,
     *,
     careful: bool = False,
 ) -> Page:
@@ -83,7 +83,7 @@ def parse(
     `careful`: raise `SandboxRequired` instead of passing the page to a library that it could crash.
     """
     kind = _kind(body, content_type)
-    robots = robots_meta.from_header(x_robots_tag, agent) if x_robots_tag else frozenset()
+    robots = robots_meta_usage.robots_from_header(x_robots_tag, agent) if x_robots_tag else frozenset()
     if kind in DOCUMENT_KINDS:
         return _parse_document(kind, body, url, robots, identity)
     body = body[:BODY_BYTES_MAX]
@@ -91,7 +91,7 @@ def parse(
         return _parse_html(body, url, content_type, robots, identity, agent, careful)
     if kind == "plain":
         return _parse_plain(body, url, content_type, robots)
-    return Page(url=url, robots=robots_meta.combine([robots]), parser=PARSER)
+    return Page(url=url, robots=robots_meta_usage.combine_robots([robots]), parser=PARSER)
 
 
 def _kind(body: bytes, content_type: str) -> str:
@@ -155,6 +155,66 @@ def _parse_html(
     base = base_url_of((canonical(facts.base, url) if facts.base else None) or url)
     links = LinkExtractor(identity.fold(own) if own else url, base, encoding, identity)
     refresh = (links.resolve(facts.refresh) or "") if facts.refresh else ""
+    alternates = _add_links(links, document, facts, refresh)
+    stated = extract_from_tree(document, markup, own or url, facts.base, content_type, careful=careful)
+    text = _read_text(document, markup, facts)
+    for target in script_targets(document, markup, text.text):
+        links.add(target, "", "")
+    dates = page_dates(
+        DatedPage(
+            document,
+            own,
+            stated,
+            facts.dates,
+            facts.title,
+            facts.headings,
+            text.text,
+            text.language,
+            facts.language,
+            text.parts.code_spans,
+        )
+    )
+    description = facts.stated.get("description") or facts.stated.get("og:description") or ""
+    return Page(
+        url=url,
+        title=facts.title,
+        text=text.text,
+        content_spans=text.parts.content_spans,
+        link_list_spans=text.parts.link_list_spans,
+        code_spans=text.parts.code_spans,
+        headline=headline(facts.title, StatedTitles.of(facts.stated, facts.h1, facts.headings)),
+        description=_single_line(description, DESCRIPTION_LENGTH_MAX),
+        headings=tuple(facts.headings),
+        links=links.all(),
+        language=text.language,
+        language_chars=text.language_chars,
+        charset=encoding,
+        canonical=(links.resolve(facts.canonical) or "") if facts.canonical else "",
+        robots=robots_meta_usage.combine_robots([robots, *facts.robots]),
+        content_id=text.prints.content_id,
+        simhash=text.prints.simhash,
+        wording=text.prints.wording,
+        vocabularies=stated.vocabularies,
+        syntaxes=stated.syntaxes,
+        statements=stated.statements,
+        unread=stated.unread,
+        cut_statements=stated.is_cut,
+        cut_text=text.is_cut,
+        refresh=refresh,
+        refresh_s=facts.refresh_s if refresh else 0.0,
+        alternates=alternates,
+        feeds=tuple(islice(dict.fromkeys(filter(None, map(links.resolve, facts.feeds))), FEEDS_MAX)),
+        published=dates.published,
+        modified=dates.modified,
+        usage=robots_meta_usage.combine_usage(facts.usage) if facts.usage else (),
+        parser=PARSER,
+    )
+
+
+def _add_links(
+    links: LinkExtractor, document: Document, facts: _PageElements, refresh: str
+) -> tuple[tuple[str, str], ...]:
+    """Add the links of all elements; the page in other languages, with their tags."""
     if refresh:
         links.add(refresh, "", "")
     anchors = document.iter_elements(_ANCHORS) if document.find("area") is not None else document.find_all("a")
@@ -166,67 +226,30 @@ def _parse_html(
             alternates[hreflang, target] = None
     for src in facts.frames:
         links.add(src, "", "")
-    stated = extract_from_tree(document, markup, own or url, facts.base, content_type, careful=careful)
+    return tuple(alternates)
+
+
+class _PageText(NamedTuple):
+    """The text of a page, and what it shows by itself."""
+
+    text: str
+    is_cut: bool
+    parts: PageParts
+    prints: fingerprint.Fingerprints
+    language: str
+    language_chars: int
+
+
+def _read_text(document: Document, markup: str, facts: _PageElements) -> _PageText:
     _remove_elements(document, _TEXTLESS_ELEMENTS)
     laid_out = lay_out(document, markup)
-    text, cut_text = normalize_lines(laid_out.text)
-    for target in script_targets(document, markup, text):
-        links.add(target, "", "")
+    text, is_cut = normalize_lines(laid_out.text)
     parts = divide(laid_out, text)
     content = "\n".join([text[start:end] for start, end in parts.content_spans])
     prints = fingerprint.page_fingerprints(facts.title, text, content)
     detection = language.detected(sample := parts.sample or text or facts.title)
     spoken = detection.code or language.normalize_tag(facts.language) or language.likely(sample)
-    dates = page_dates(
-        DatedPage(
-            document,
-            own,
-            stated,
-            facts.dates,
-            facts.title,
-            facts.headings,
-            text,
-            spoken,
-            facts.language,
-            parts.code_spans,
-        )
-    )
-    return Page(
-        url=url,
-        title=facts.title,
-        text=text,
-        content_spans=parts.content_spans,
-        link_list_spans=parts.link_list_spans,
-        code_spans=parts.code_spans,
-        headline=headline(facts.title, StatedTitles.of(facts.stated, facts.h1, facts.headings)),
-        description=_single_line(
-            facts.stated.get("description") or facts.stated.get("og:description") or "", DESCRIPTION_LENGTH_MAX
-        ),
-        headings=tuple(facts.headings),
-        links=links.all(),
-        language=spoken,
-        language_chars=detection.chars,
-        charset=encoding,
-        canonical=(links.resolve(facts.canonical) or "") if facts.canonical else "",
-        robots=robots_meta.combine([robots, *facts.robots]),
-        content_id=prints.content_id,
-        simhash=prints.simhash,
-        wording=prints.wording,
-        vocabularies=stated.vocabularies,
-        syntaxes=stated.syntaxes,
-        statements=stated.statements,
-        unread=stated.unread,
-        cut_statements=stated.is_cut,
-        cut_text=cut_text,
-        refresh=refresh,
-        refresh_s=facts.refresh_s if refresh else 0.0,
-        alternates=tuple(alternates),
-        feeds=tuple(islice(dict.fromkeys(filter(None, map(links.resolve, facts.feeds))), FEEDS_MAX)),
-        published=dates.published,
-        modified=dates.modified,
-        usage=usage_preferences.combine(facts.usage) if facts.usage else (),
-        parser=PARSER,
-    )
+    return _PageText(text, is_cut, parts, prints, spoken, detection.chars)
 
 
 def _parse_plain(body: bytes, url: str, content_type: str, robots: frozenset[str]) -> Page:
@@ -242,7 +265,7 @@ def _parse_plain(body: bytes, url: str, content_type: str, robots: frozenset[str
         language_chars=detection.chars,
         charset=encoding,
         cut_text=cut_text,
-        robots=robots_meta.combine([robots]),
+        robots=robots_meta_usage.combine_robots([robots]),
         content_id=prints.content_id,
         simhash=prints.simhash,
         wording=prints.wording,
@@ -269,7 +292,7 @@ def _parse_document(kind: str, body: bytes, url: str, robots: frozenset[str], id
         language=detection.code or language.normalize_tag(extracted.language),
         language_chars=detection.chars,
         cut_text=cut_text,
-        robots=robots_meta.combine([robots]),
+        robots=robots_meta_usage.combine_robots([robots]),
         content_id=prints.content_id,
         simhash=prints.simhash,
         wording=prints.wording,
@@ -309,12 +332,12 @@ def _read_meta(element: Element, facts: _PageElements, agent: str) -> None:
     elif key in STATED_META:
         facts.stated.setdefault(key, _single_line(element.attr("content") or "", TITLE_LENGTH_MAX))
     if name is not None:
-        if robots := robots_meta.from_meta(name, element.attr("content") or "", agent):
+        if robots := robots_meta_usage.robots_from_meta(name, element.attr("content") or "", agent):
             facts.robots.append(robots)
-            if len(facts.usage) < usage_preferences.STATEMENTS_MAX:
-                facts.usage += usage_preferences.from_directives("page", robots)
+            if len(facts.usage) < robots_meta_usage.STATEMENTS_MAX:
+                facts.usage += robots_meta_usage.usage_from_directives("page", robots)
         elif key.startswith("tdm-") and (
-            said := usage_preferences.from_tdm("page", key, element.attr("content") or "")
+            said := robots_meta_usage.from_tdm("page", key, element.attr("content") or "")
         ):
             facts.usage.append(said)
         return
@@ -339,8 +362,8 @@ def _read_link(element: Element, facts: _PageElements) -> None:
         facts.canonical = facts.canonical or href
         return
     type_ = element.attr("type") or ""
-    if "license" in tokens and type_.strip().lower() == usage_preferences.RSL_TYPE:
-        facts.usage.append(usage_preferences.from_licence("page", href))
+    if "license" in tokens and type_.strip().lower() == robots_meta_usage.RSL_TYPE:
+        facts.usage.append(robots_meta_usage.from_licence("page", href))
     hreflang = ""
     if "alternate" in tokens and "stylesheet" not in tokens:
         if type_ and type_.partition(";")[0].strip().lower() in FEED_TYPES:

@@ -23,10 +23,10 @@ from xxhash import xxh3_128_digest, xxh3_128_hexdigest
 from tarrafa.archive.projection import ProjectionState
 from tarrafa.archive.warc_reader import ArchiveEntry
 from tarrafa.model import Outcome, Page, UrlId
-from tarrafa.parse.dates import parse_date
+from tarrafa.parse.date_formats import parse_date
 from tarrafa.parse.rdf.nquads import RDF_TYPE, XSD, Statement, iri_of, parse_nquads
 from tarrafa.parse.rdf.prefixes import normalize_iri
-from tarrafa.parse.usage_preferences import reserved_uses
+from tarrafa.parse.robots_meta_usage import reserved_uses
 from tarrafa.runtime.sqlite import rows
 from tarrafa.triples import usage_counts
 from tarrafa.triples.entity_index import EntityIndex, StatedPage

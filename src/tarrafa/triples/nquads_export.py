@@ -17,7 +17,7 @@ from pyoxigraph import Literal, NamedNode, Store
 
 from tarrafa.errors import ConfigError, DataError
 from tarrafa.index import shards
-from tarrafa.parse.usage_preferences import Use
+from tarrafa.parse.robots_meta_usage import Use
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.triples.named_graphs import COLLECTION, DEFAULT_GRAPH, INFERRED_PREFIX, RESERVES, RULES_GRAPH
 from tarrafa.triples.snapshots import TripleSnapshot

@@ -17,8 +17,8 @@ from tarrafa.fetch.robots import RobotsRules
 from tarrafa.fetch.robots import parse as parse_robots
 from tarrafa.frontier.messages import DiscoveredUrl
 from tarrafa.model import PageDate, Status, UrlRole, Visit
+from tarrafa.parse.robots_meta_usage import reserved_uses
 from tarrafa.parse.url import host_id, host_key, url_id
-from tarrafa.parse.usage_preferences import reserved_uses
 from tests.fetch.raw_server import a_server
 
 URL = "http://a.br/dir/page"

@@ -12,7 +12,7 @@ from tarrafa.i18n import Message, joined, message
 from tarrafa.model import REDIRECTS, Status
 from tarrafa.parse.rdf.nquads import STATEMENTS_LENGTH_MAX, STATEMENTS_MAX
 from tarrafa.parse.rdf.prefixes import shorten_iri
-from tarrafa.parse.text_layout import TEXT_LENGTH_MAX
+from tarrafa.parse.text_kernels import TEXT_LENGTH_MAX
 
 KEPT_REASONS = (
     (message("kept, but not in the search index: the page says noindex"), "noindex"),

@@ -16,8 +16,8 @@ from tarrafa.parse import charset, fingerprint, language
 from tarrafa.parse.documents.document import one_line, replace_invalid_characters
 from tarrafa.parse.link_extractor import ANCHOR_LENGTH_MAX, LinkExtractor, rel_tokens
 from tarrafa.parse.page import HEADING_LENGTH_MAX, HEADINGS_MAX, TITLE_LENGTH_MAX
-from tarrafa.parse.robots_meta import NO_RESTRICTIONS
-from tarrafa.parse.text_layout import TEXT_LENGTH_MAX, normalize_lines
+from tarrafa.parse.robots_meta_usage import NO_RESTRICTIONS
+from tarrafa.parse.text_kernels import TEXT_LENGTH_MAX, normalize_lines
 from tarrafa.parse.url import UrlIdentity, base_url_of
 
 VOCABULARIES_MAX, VOCABULARY_LENGTH_MAX = 64, 200

@@ -9,6 +9,7 @@ at most UNSTORED_PAGES_MAX pages of the profile are lost by a kill.
 """
 
 import contextlib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -33,17 +34,25 @@ from tarrafa.fetch.robots import RobotsRules
 from tarrafa.frontier.messages import DiscoveredUrl
 from tarrafa.i18n import Message, message
 from tarrafa.model import BUSY, GONE, REDIRECTS, Listing, Outcome, Page, Status, Visit, VisitRecord
-from tarrafa.parse import robots_meta
-from tarrafa.parse.moved_page import sends_readers_on
-from tarrafa.parse.usage_preferences import USAGE_FIELDS, from_header_fields
-from tarrafa.parse.usage_preferences import combine as combine_usage
+from tarrafa.parse.robots_meta_usage import USAGE_FIELDS, combine_usage, robots_from_header, usage_from_header
 
 if TYPE_CHECKING:
     from tarrafa.crawl.render.renderer import RenderedPage
     from tarrafa.parse.host_profile import HostProfile
 
 SERVER_CHARS_MAX = 100  # of the Server header
+REFRESH_S_MAX = 5.0  # a page that refreshes later gives its readers time to read it
+OWN_TEXT_MIN = 200  # characters of text outside links
+MOVED_TEXT_MAX = 600  # the same of a text that speaks of a redirect
 FUTURE_S_MAX = 86_400.0  # a page may date itself so far after its visit: clocks differ, and days begin elsewhere
+
+_speaks_of_redirect = re.compile(
+    r"redire[ckz]|redirig|weiterge?leitet|weiterleitung|umgeleitet|doorgestuurd|reindirizz|перенаправ|リダイレクト|重定向"
+    r"|\bmoved\b|\bnew (?:address|location|url)\b|\bhas a new\b|click here|clique aqui|haga clic|haz clic|cliquez ici"
+    r"|hier klicken|klicken sie hier|clicca qui|novo endere[cç]o|nueva direcci[oó]n|mudou|mudamos|automatically"
+    r"|automaticamente|autom[aá]ticamente|automatiquement|automatisch|please wait|aguarde",
+    re.IGNORECASE,
+).search
 
 
 class HostMemoryState(msgspec.Struct, frozen=True, array_like=True):
@@ -269,8 +278,8 @@ def _with_usage(page: Page, head: ResponseHead, collection: Collection, rules: R
     if not fields:
         return replace(page, usage=combine_usage(page.usage, by_host)) if by_host else page
     robots = head.joined("x-robots-tag", "\n")
-    directives = robots_meta.from_header(robots, collection.politeness.user_agent.partition("/")[0]) if robots else ()
-    usage = combine_usage(page.usage, from_header_fields(fields, directives), by_host)
+    directives = robots_from_header(robots, collection.politeness.user_agent.partition("/")[0]) if robots else ()
+    usage = combine_usage(page.usage, usage_from_header(fields, directives), by_host)
     return replace(page, usage=usage) if usage != page.usage else page
 
 
@@ -286,6 +295,23 @@ def _redirect_target(
     if page is not None and status == 200 and sends_readers_on(page):
         return page.refresh
     return _location(visit, response, admission) if status in REDIRECTS else ""
+
+
+def sends_readers_on(page: Page) -> bool:
+    """Whether the page is a redirect: it refreshes at once to another page, and has no content of its own.
+
+    On a page with content a refresh is a link: a splash page, a news portal that reloads itself, a page behind a login.
+    What counts as content is the text outside links: from OWN_TEXT_MIN letters on, and from MOVED_TEXT_MAX on where the
+    text speaks of a redirect.
+    """
+    return bool(page.refresh) and page.refresh_s < REFRESH_S_MAX and page.refresh != page.url and not _has_content(page)
+
+
+def _has_content(page: Page) -> bool:
+    own = len(page.text) - sum(len(link.anchor) for link in page.links)
+    if own < OWN_TEXT_MIN:
+        return False
+    return own >= MOVED_TEXT_MAX or _speaks_of_redirect(page.text) is None
 
 
 def _location(visit: Visit, response: FetchResponse, admission: Admission) -> str:

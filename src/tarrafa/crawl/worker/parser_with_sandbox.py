@@ -222,7 +222,7 @@ class ParserWithSandbox:
 def main(descriptor: int) -> None:
     """The child process: parses one document after the other."""
     from tarrafa.parse import page, sitemaps_feeds  # noqa: F401 (no file can be opened later)
-    from tarrafa.parse.text_layout import kernels
+    from tarrafa.parse.text_kernels import kernels
 
     kernels.get()
     parent = SandboxSocket(descriptor)

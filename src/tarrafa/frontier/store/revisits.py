@@ -22,7 +22,7 @@ from tarrafa.frontier.store.collections import LoadedCollection, StoreContext
 from tarrafa.frontier.store.counters import Bucket
 from tarrafa.frontier.store.database import ALL_ROWS, OLD, UrlKey
 from tarrafa.model import GONE, HostId, Outcome, UrlId, UrlRole, UrlState, is_inconclusive
-from tarrafa.parse.dates import parse_date
+from tarrafa.parse.date_formats import parse_date
 from tarrafa.revisit import change_rate, date_trust
 from tarrafa.revisit.budget import BudgetLimit
 from tarrafa.revisit.change_rate import DAY_S

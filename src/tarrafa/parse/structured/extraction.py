@@ -26,7 +26,6 @@ from tarrafa.parse.structured.iri_resolution import BaseIri
 from tarrafa.parse.structured.jsonld import jsonld_extractor
 from tarrafa.parse.structured.rdfa import rdfa_extractor
 from tarrafa.parse.structured.rdfa.initial_context import HostLanguage
-from tarrafa.parse.structured.rdfa.meta_properties import state_meta_properties
 
 BODY_BYTES_MAX = 16 << 20  # bytes beyond it are not read
 NAMES_CACHED_MAX = 2_048  # of properties and classes
@@ -119,7 +118,7 @@ def _extract_statements(
 def _state_if_simple(document: Document, base: str, statements: StatementSet) -> bool:
     """Add the RDFa of an HTML page if it has none, or only meta elements, and no microdata. False: nothing is added."""
     found = document.select(_CANDIDATES)
-    return not found or state_meta_properties(found, base, statements)
+    return not found or rdfa_extractor.state_meta_properties(found, base, statements)
 
 
 @lru_cache(NAMES_CACHED_MAX)

@@ -24,7 +24,7 @@ from tarrafa.crawl.relay.remote_fetch import FetchTask
 from tarrafa.crawl.worker.fetcher import user_agent
 from tarrafa.errors import TarrafaError
 from tarrafa.model import DATA_SYNTAXES, DataSyntax, Link, Status, UrlId, UrlRole
-from tarrafa.parse import robots_meta
+from tarrafa.parse import robots_meta_usage
 from tarrafa.parse.link_extractor import LINKS_MAX
 from tarrafa.parse.url import canonical, url_id
 
@@ -272,7 +272,7 @@ def to_fetch_result(call: CrawlerTypeRequest, status: int, links: tuple[Link, ..
         call.title,
         tuple(call.headings),
         call.language,
-        robots_meta.combine([robots_meta.from_meta("robots", call.robots)]),
+        robots_meta_usage.combine_robots([robots_meta_usage.robots_from_meta("robots", call.robots)]),
         tuple(call.vocabularies),
         tuple(call.syntaxes),
         call.canonical,

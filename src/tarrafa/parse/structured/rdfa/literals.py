@@ -9,12 +9,15 @@ Knows nothing of subjects and predicates.
 import re
 from collections.abc import Iterator, Mapping
 from html import escape
+from typing import TYPE_CHECKING
 
 from turbohtml import CData, Comment, Element, Namespace, Node, ProcessingInstruction, Text
 
 from tarrafa.parse.rdf.nquads import LITERAL_LENGTH_MAX, RDF, STATEMENTS_LENGTH_MAX, XSD, literal
-from tarrafa.parse.structured.rdfa.evaluation_context import LocalValues
 from tarrafa.parse.structured.rdfa.initial_context import HostLanguageRules
+
+if TYPE_CHECKING:
+    from tarrafa.parse.structured.rdfa.processor import LocalValues
 
 NESTED_MAX = 16  # nested elements whose text is a literal; deeper ones are read by their @content only
 
@@ -78,7 +81,7 @@ class LiteralBuilder:
             return literal(text, datatype=kind)
         return self.plain(text, language)
 
-    def literal(self, place: LocalValues, content: str | None, datatype: str | None) -> str | None:
+    def literal(self, place: "LocalValues", content: str | None, datatype: str | None) -> str | None:
         """The value as a term, from an attribute or from the element. `datatype` is an IRI as a term."""
         if content is None:
             if place.outer.literals >= NESTED_MAX:
@@ -100,7 +103,7 @@ class LiteralBuilder:
             return False
         return "datetime" in own or element.tag == "time"
 
-    def _markup(self, place: LocalValues, datatype: str | None) -> str | None:
+    def _markup(self, place: "LocalValues", datatype: str | None) -> str | None:
         as_xml = datatype == XML_LITERAL
         element = place.element
         text = serialize_content(element, place.scope.declared, LITERAL_LENGTH_MAX) if as_xml else element.inner_html

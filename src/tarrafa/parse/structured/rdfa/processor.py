@@ -2,12 +2,14 @@
 
 The step numbers are those of RDFa Core 1.1; the additions of HTML+RDFa 1.1 and XHTML+RDFa 1.1 are included.
 Promises: no recursion; time and memory are linear in the page and bounded by the constants below, and anything beyond
-them is not stated. Elements that were not requested are read only if they enclose a requested one.
+them is not stated. Elements that were not requested are read only if they enclose a requested one. A context never
+changes after it is made, so that elements can share it.
 Knows nothing of how elements are found.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final, cast
 
@@ -16,12 +18,6 @@ from turbohtml import Document, Element
 from tarrafa.parse.rdf.nquads import RDF, RDF_TYPE, STATEMENTS_LENGTH_MAX, STATEMENTS_MAX, StatementSet
 from tarrafa.parse.structured.iri_resolution import BaseIri
 from tarrafa.parse.structured.rdfa.curie import TERMS_MAX, CurieScope, TermCache, is_valid_prefix
-from tarrafa.parse.structured.rdfa.evaluation_context import (
-    EvaluationContext,
-    IncompleteTriple,
-    ListMapping,
-    LocalValues,
-)
 from tarrafa.parse.structured.rdfa.initial_context import PREFIXES, RDFA, XHV, HostLanguageRules
 from tarrafa.parse.structured.rdfa.literals import LiteralBuilder, element_attributes
 
@@ -47,7 +43,86 @@ _ORDINARY = (
 )
 _OUTERMOST = ("head", "body")  # they have the same subject as their parent
 
+_MAY_BE_CURIE = ("about", "resource")
+
 Triple = tuple[str, str, str]
+# Predicate; from the subject, or to it; the list that takes it instead.
+IncompleteTriple = tuple[str, bool, list[str] | None]
+
+
+@dataclass(slots=True, eq=False)
+class ListMapping:
+    """The lists that @inlist collects for one subject, by predicate."""
+
+    subject: str
+    items: dict[str, list[str]] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class EvaluationContext:
+    """The values in force inside an element. `lists` belong to its `object`, the subject of the children; `literals`
+    counts the enclosing elements whose text is already a literal.
+    """
+
+    subject: str
+    object: str
+    scope: CurieScope
+    language: str
+    lists: ListMapping
+    incomplete: list[IncompleteTriple] | None
+    literals: int
+    _plain: "EvaluationContext | None" = None
+    _text: "EvaluationContext | None" = None
+
+    @classmethod
+    def initial(cls, page: str, scope: CurieScope, language: str) -> "EvaluationContext":
+        """The context before the first element."""
+        return cls(page, page, scope, language, ListMapping(page), None, 0)
+
+    def with_declarations(self, scope: CurieScope, language: str) -> "EvaluationContext":
+        """The context inside an element that declares prefixes or a language, and states nothing."""
+        if scope is self.scope and language == self.language:
+            return self
+        return EvaluationContext(self.subject, self.object, scope, language, self.lists, self.incomplete, self.literals)
+
+    def for_property_element(self, *, texts: int) -> "EvaluationContext":
+        """The context inside an element that states a property of its parent's subject: shared by all such elements."""
+        known = self._text if texts else self._plain
+        if known is None:
+            literals = self.literals + texts
+            known = EvaluationContext(self.object, self.object, self.scope, self.language, self.lists, None, literals)
+            if texts:
+                self._text = known
+            else:
+                self._plain = known
+        return known
+
+
+@dataclass(slots=True, eq=False)
+class LocalValues:
+    """An element with its attributes, and the values that steps 5 and 6 establish for it."""
+
+    element: Element
+    own: dict[str, str]
+    scope: CurieScope
+    language: str
+    outer: EvaluationContext
+    skip: bool = False
+    subject: str = ""  # "new subject"
+    object: str | None = None  # "current object resource"
+    typed: str | None = None  # "typed resource"
+
+    def resource(self, *names: str) -> str | None:
+        """The resource of the first of these attributes that names one."""
+        for name in names:
+            if (text := self.own.get(name)) is not None:
+                found = self.scope.resource(text) if name in _MAY_BE_CURIE else self.scope.reference(text)
+                if found is not None:
+                    return found
+        return None
+
+    def is_root(self) -> bool:
+        return type(self.element.parent) is Document
 
 
 class IncompleteTripleError(Exception):

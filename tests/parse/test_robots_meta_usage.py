@@ -1,20 +1,75 @@
-"""What publishers say about the use of their pages, by the drafts and as it is met."""
+"""Meta robots and X-Robots-Tag; and what publishers say about the use of their pages, by the drafts and as met."""
 
 import time
 
 import pytest
 
 from tarrafa.model import Page, RobotsMeta, UsageStatement
-from tarrafa.parse import usage_preferences
+from tarrafa.parse import robots_meta_usage
 from tarrafa.parse.page import parse
-from tarrafa.parse.usage_preferences import (
+from tarrafa.parse.robots_meta_usage import (
     TEXT_LENGTH_MAX,
-    from_directives,
-    from_header_fields,
+    combine_robots,
     from_signal,
     from_tdm,
     reserved_uses,
+    robots_from_header,
+    robots_from_meta,
+    usage_from_directives,
+    usage_from_header,
 )
+
+NOTHING = RobotsMeta()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("robots", "noindex", RobotsMeta(noindex=True)),
+        ("ROBOTS", "NoIndex,NOFOLLOW", RobotsMeta(noindex=True, nofollow=True)),
+        (" robots ", "none", RobotsMeta(noindex=True, nofollow=True)),
+        ("robots", "noarchive; nocache", RobotsMeta(noarchive=True)),
+        ("robots", "index, follow, max-snippet:-1", NOTHING),
+        ("robots", "", NOTHING),
+        ("tarrafa", "noindex", RobotsMeta(noindex=True)),
+        ("googlebot", "noindex", NOTHING),
+        ("description", "noindex", NOTHING),
+    ],
+)
+def test_a_meta_element_speaks_to_all_robots_or_to_one(name, content, expected):
+    assert combine_robots([robots_from_meta(name, content)]) == expected
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        ("", NOTHING),
+        ("noindex, nofollow", RobotsMeta(noindex=True, nofollow=True)),
+        ("NOINDEX", RobotsMeta(noindex=True)),
+        ("none", RobotsMeta(noindex=True, nofollow=True)),
+        ("googlebot: noindex", NOTHING),
+        ("googlebot: noindex, nofollow", NOTHING),
+        ("Tarrafa: noindex, nofollow", RobotsMeta(noindex=True, nofollow=True)),
+        ("googlebot: noindex, tarrafa: noarchive", RobotsMeta(noarchive=True)),
+        ("googlebot: noindex\nnofollow", RobotsMeta(nofollow=True)),
+        ("unavailable_after: 25 Jun 2030 15:00:00 PST, noindex", RobotsMeta(noindex=True)),
+        ("max-snippet: 20, noarchive", RobotsMeta(noarchive=True)),
+        ("otherbot: none\n*: noarchive", RobotsMeta(noarchive=True)),
+    ],
+)
+def test_a_header_speaks_to_all_robots_or_to_the_one_it_names(header, expected):
+    assert combine_robots([robots_from_header(header)]) == expected
+
+
+def test_the_strictest_of_several_voices_wins():
+    assert combine_robots([robots_from_meta("robots", "index"), robots_from_header("nofollow")]) == RobotsMeta(
+        nofollow=True
+    )
+
+
+def test_a_robot_of_another_name_answers_to_that_name():
+    assert robots_from_meta("outrobot", "noindex", agent="OutroBot") == {"noindex"}
+    assert robots_from_header("tarrafa: noindex", agent="OutroBot") == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -58,11 +113,11 @@ def test_a_statement_that_says_nothing_of_a_known_use_is_none(value):
 
 
 def test_noai_reserves_both_uses_of_models_and_noimageai_those_of_images_only():
-    assert from_directives("page", {"noai", "noimageai"}) == [
+    assert usage_from_directives("page", {"noai", "noimageai"}) == [
         UsageStatement("page", "noai", ("ai-input", "ai-train")),
         UsageStatement("page", "noimageai"),
     ]
-    assert from_directives("page", {"noindex"}) == []
+    assert usage_from_directives("page", {"noindex"}) == []
 
 
 @pytest.mark.parametrize(
@@ -87,7 +142,7 @@ def test_rsl_a_link_to_a_licence_is_recorded_and_other_links_are_not():
         '</style.css>; rel=preload, <https://h.test/license.xml>; rel="license"; type="application/rsl+xml", '
         '</cc>; rel=license; type="text/html", </l2>; type=application/rsl+xml; rel=license'
     )
-    said = from_header_fields([("link", value)])
+    said = usage_from_header([("link", value)])
     assert [one.text for one in said] == ["License: https://h.test/license.xml", "License: /l2"]
 
 
@@ -98,7 +153,7 @@ def test_all_header_fields_are_read_in_their_order():
         ("tdm-reservation", "1"),
         ("server", "x"),
     ]
-    said = from_header_fields(fields, {"noai"})
+    said = usage_from_header(fields, {"noai"})
     assert [one.text for one in said] == [
         "Content-Signal: ai-train=no",
         "Content-Usage: search=y",
@@ -140,7 +195,7 @@ def test_noindex_reserves_search():
 def test_hostile_values_cost_little_and_give_little(value):
     began = time.process_time()
     names = ("content-signal", "content-usage", "tdm-reservation", "tdm-policy", "link")
-    said = from_header_fields([(name, value + "application/rsl+xml") for name in names] * 20)
-    assert len(said) <= usage_preferences.STATEMENTS_MAX
+    said = usage_from_header([(name, value + "application/rsl+xml") for name in names] * 20)
+    assert len(said) <= robots_meta_usage.STATEMENTS_MAX
     assert all(len(one.text) <= TEXT_LENGTH_MAX for one in said)
     assert time.process_time() - began < 0.5

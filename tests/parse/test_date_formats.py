@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tarrafa.parse.dates import DATE_LENGTH_MAX, parse_date
+from tarrafa.parse.date_formats import DATE_LENGTH_MAX, parse_date
 
 NEW_YEAR_2005 = 1_104_537_600.0
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tarrafa.parse import text_kernels, text_layout
-from tarrafa.parse.text_layout import TEXT_LENGTH_MAX, code_point_array, code_points, kernels, normalize_lines
+from tarrafa.parse import text_kernels
+from tarrafa.parse.text_kernels import TEXT_LENGTH_MAX, code_point_array, code_points, kernels, normalize_lines
 from tests.kernel_ways import COMPILED, PYTHON, WAYS, in_the_way, with_bounds_checks
 
 SPACES = "".join(filter(str.isspace, map(chr, range(sys.maxunicode + 1))))
@@ -73,7 +73,7 @@ def test_the_kernel_knows_the_white_space_of_python(checked):
 
 @given(st.text(st.characters(codec=None)))
 def test_code_points_are_those_of_the_text_or_none_for_surrogates(text):
-    points = text_layout.code_points(text)
+    points = text_kernels.code_points(text)
     if points is None:
         assert any("\ud800" <= character <= "\udfff" for character in text)
     else:

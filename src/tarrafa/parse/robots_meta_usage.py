@@ -1,6 +1,11 @@
-"""Reads what publishers say about the use of their pages: for search, as input of AI models, to train AI models.
+"""Reads the robots meta element and the X-Robots-Tag header (noindex, nofollow, noarchive), and usage preferences: what
+publishers say about the use of their pages for search, as input of AI models, to train AI models.
 
-Statements come from robots.txt, from header fields and from the page itself:
+Robots directives are read as the big search engines read them; those that are addressed to another robot are ignored.
+Where several directives apply, the strictest one wins. robots.txt (`fetch.robots`) decides what may be fetched; these
+directives decide what may be done with a fetched page.
+
+Usage preferences come from robots.txt, from header fields and from the page itself:
 - `Content-Signal: search=yes, ai-input=no, ai-train=no` (contentsignals.org; robots.txt, also as a header field);
 - `Content-Usage: train-ai=n, search=y` (draft-ietf-aipref-attach and -vocab, a dictionary of RFC 9651; header field,
   and in robots.txt with a path before it: `/path train-ai=n`). Its names are other ones: `train-ai` is `ai-train`,
@@ -10,8 +15,9 @@ Statements come from robots.txt, from header fields and from the page itself:
   which is input and training, not search; `tdm-policy` says where a licence is to be had;
 - RSL: `License: URL` in robots.txt, or a link with rel=license and type application/rsl+xml: its URL is recorded, the
   terms behind it are not fetched.
-Promises: pure; any text gives statements, at most STATEMENTS_MAX of TEXT_LENGTH_MAX characters. A use is reserved if
-any statement reserves it, whatever the others grant (aipref-vocab, "Combining Preferences"); `noindex` reserves search.
+Promises: pure; any text gives directives and statements. Of directives DIRECTIVES_LENGTH_MAX characters are read; there
+are at most STATEMENTS_MAX statements of TEXT_LENGTH_MAX characters. A use is reserved if any statement reserves it,
+whatever the others grant (aipref-vocab, "Combining Preferences"); `noindex` reserves search.
 Known weakness: `.well-known/tdmrep.json` is not requested; images are not kept, so that nothing obeys `noimageai`.
 """
 
@@ -19,7 +25,17 @@ import re
 from collections.abc import Iterable
 from typing import Final, Literal, get_args
 
-from tarrafa.model import Page, UsageSource, UsageStatement
+from tarrafa.model import Page, RobotsMeta, UsageSource, UsageStatement
+
+AGENT = "tarrafa"  # our robot name, besides "robots"
+DIRECTIVES_LENGTH_MAX = 4_096  # characters of one meta element, or of all X-Robots-Tag headers
+
+# Directives that have a value after a colon, as `googlebot: noindex` has a directive after a name.
+_VALUED = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
+
+_separator = re.compile(r"[\s,;]+")
+
+NO_RESTRICTIONS = RobotsMeta()
 
 Use = Literal["search", "ai-input", "ai-train"]
 USES: Final[tuple[Use, ...]] = get_args(Use)
@@ -45,6 +61,50 @@ _link_value = re.compile(r"<([^<>]*)>((?:\s*;\s*[\w-]+\s*=\s*(?:\"[^\"]*\"|[^\s;
 _link_parameter = re.compile(r";\s*([\w-]+)\s*=\s*(?:\"([^\"]*)\"|([^\s;,\"]+))").findall
 
 
+# -- robots directives -------------------------------------------------------------------------------------------------
+
+
+def robots_from_meta(name: str, content: str, agent: str = AGENT) -> frozenset[str]:
+    """The directives of one meta element, if it addresses all robots or `agent`."""
+    if name.strip().lower() not in ("robots", agent.lower()):
+        return frozenset()
+    return frozenset(_separator.split(content[:DIRECTIVES_LENGTH_MAX].lower()))
+
+
+def robots_from_header(value: str, agent: str = AGENT) -> frozenset[str]:
+    """The directives of X-Robots-Tag that address all robots or `agent`.
+
+    Several headers are joined by line breaks, or by commas, as HTTP allows. After a join by commas a robot's name holds
+    until the end, because the end of its header can no longer be found.
+    """
+    ours = set()
+    for line in value[:DIRECTIVES_LENGTH_MAX].lower().splitlines():
+        to_us = True
+        for part in line.split(","):
+            name, colon, directive = part.partition(":")
+            if colon and name.strip() not in _VALUED:
+                to_us = name.strip() in ("robots", "*", agent.lower())
+            if to_us:
+                ours.update((directive if colon else part).split())
+    return frozenset(ours)
+
+
+def combine_robots(sources: Iterable[frozenset[str]]) -> RobotsMeta:
+    """All robots directives together."""
+    directives = frozenset().union(*sources)
+    if not directives:
+        return NO_RESTRICTIONS
+    none = "none" in directives
+    return RobotsMeta(
+        noindex=none or "noindex" in directives,
+        nofollow=none or "nofollow" in directives,
+        noarchive="noarchive" in directives or "nocache" in directives,
+    )
+
+
+# -- usage preferences -------------------------------------------------------------------------------------------------
+
+
 def from_signal(source: UsageSource, label: str, value: str, place: str = "") -> UsageStatement | None:
     """The statement of a Content-Signal or Content-Usage; None if it says nothing about a use that is known here.
     `place`: the path before it, in robots.txt."""
@@ -62,7 +122,7 @@ def from_signal(source: UsageSource, label: str, value: str, place: str = "") ->
     return UsageStatement(source, _printable(text), reserved, granted)
 
 
-def from_directives(source: UsageSource, directives: Iterable[str]) -> list[UsageStatement]:
+def usage_from_directives(source: UsageSource, directives: Iterable[str]) -> list[UsageStatement]:
     """`noai` and `noimageai` among the directives for robots."""
     found = [UsageStatement(source, "noai", _AI)] if "noai" in directives else []
     return [*found, UsageStatement(source, "noimageai")] if "noimageai" in directives else found
@@ -81,7 +141,7 @@ def from_licence(source: UsageSource, url: str) -> UsageStatement:
     return UsageStatement(source, _printable(f"License: {url.strip()}"))
 
 
-def from_header_fields(fields: Iterable[tuple[str, str]], directives: Iterable[str] = ()) -> list[UsageStatement]:
+def usage_from_header(fields: Iterable[tuple[str, str]], directives: Iterable[str] = ()) -> list[UsageStatement]:
     """The statements of a response, whose names are in lower case; `directives`: of its X-Robots-Tag, for us."""
     found: list[UsageStatement | None] = []
     for name, value in fields:
@@ -91,7 +151,7 @@ def from_header_fields(fields: Iterable[tuple[str, str]], directives: Iterable[s
             found += [from_licence("header", url) for url in _rsl_links(value)]
         elif name in (TDM_RESERVATION, TDM_POLICY):
             found.append(from_tdm("header", name, value))
-    return [*filter(None, found), *from_directives("header", directives)][:STATEMENTS_MAX]
+    return [*filter(None, found), *usage_from_directives("header", directives)][:STATEMENTS_MAX]
 
 
 def _rsl_links(value: str) -> Iterable[str]:
@@ -102,7 +162,7 @@ def _rsl_links(value: str) -> Iterable[str]:
             yield link[1]
 
 
-def combine(*sources: Iterable[UsageStatement]) -> tuple[UsageStatement, ...]:
+def combine_usage(*sources: Iterable[UsageStatement]) -> tuple[UsageStatement, ...]:
     """All statements about a page, each once."""
     return tuple(dict.fromkeys(one for source in sources for one in source))[:STATEMENTS_MAX]
 

@@ -1,12 +1,9 @@
-"""Which pages only send their readers on, and where small scripts lead."""
-
-import time
+"""Which pages only send their readers on, and which have content of their own."""
 
 import pytest
 
+from tarrafa.crawl.worker.outcome import sends_readers_on
 from tarrafa.model import Page
-from tarrafa.parse import moved_page
-from tarrafa.parse.moved_page import sends_readers_on
 from tarrafa.parse.page import parse
 
 URL = "http://h.test/d/page"
@@ -78,52 +75,3 @@ def test_a_page_with_content_of_its_own_is_kept_and_its_refresh_is_a_link(shape)
     found = page(KEPT[shape])
     assert not sends_readers_on(found)
     assert found.refresh in {link.url for link in found.links} | {"", URL}
-
-
-@pytest.mark.parametrize(
-    ("script", "targets"),
-    [
-        ('location = "/a"', ["/a"]),
-        ("location.href='/a'", ["/a"]),
-        ('window.location.href = "http:\\/\\/h.test\\/a\\u0026b\\x3d1";', ["/a&b=1"]),
-        ('window.location.replace("/a");', ["/a"]),
-        ("self.location.assign('/a')", ["/a"]),
-        ('top.location="/a"', ["/a"]),
-        ("document.location.href = `/a`", ["/a"]),
-        ("if (top != self) { top.location.href = '/a' } else location.replace('/b')", ["/a", "/b"]),
-        ("location.href = '/a' + window.location.search + location.hash;", ["/a"]),
-        ("location.href = '/a' + language", []),
-        ("location.href = `/a/${language}`", []),
-        ('if (location.href == "/a") {}', []),
-        ('map.location = "/a"; mylocation = "/b"; const location$ = "/c"', []),
-        ('location.hash = "#a"', []),
-        ('location = "javascript:void(0)"', []),
-        ("".join(f'location="/{number}";' for number in range(9)), ["/0", "/1", "/2", "/3"]),
-    ],
-)
-def test_the_literal_target_of_a_small_script_page_is_a_link(script, targets):
-    found = page(f"<title>…</title><script>{script}</script>")
-    assert [link.url for link in found.links] == [f"http://h.test{target}" for target in targets]
-    assert not found.refresh
-
-
-def test_what_the_body_does_when_it_is_loaded_counts_and_data_in_a_script_does_not():
-    assert [link.url for link in page("<body onload=\"location='/a'\">").links] == ["http://h.test/a"]
-    for attributes in ('type="application/json"', 'type="text/x-template"', 'src="/app.js"'):
-        assert page(f'<script {attributes}>location = "/a"</script>').links == ()
-
-
-def test_the_scripts_of_a_page_with_text_are_not_read():
-    assert page(f'<p>{STORY}</p><script>location = "/a"</script>').links == ()
-
-
-@pytest.mark.parametrize(
-    "script",
-    ["location" * 100_000, "location " * 100_000, 'location="' * 100_000, "window." * 100_000 + 'location="/a"',
-     "location" + " " * 500_000, 'location="' + "\\" * 500_000, "location='a'+" * 50_000,
-     'location="a"' + "+location.hash" * 50_000],
-)  # fmt: skip
-def test_a_hostile_script_costs_little(script):
-    document, began = f"<script>{script}</script>", time.process_time()
-    assert len(page(document).links) <= moved_page.TARGETS_MAX
-    assert time.process_time() - began < 0.5
