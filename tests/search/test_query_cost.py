@@ -1,9 +1,12 @@
 """What a search saves work by changes no answer: remembered readings, and matches that are left out of the order."""
 
 import random
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from tarrafa.model import VisitRecord
 from tarrafa.search import local_shard
 from tarrafa.search.local_shard import LocalShard
 from tarrafa.search.request import SearchRequest
@@ -13,8 +16,8 @@ from tests.search.sample_pages import a_page, fill, set_block
 WORDS = ["rede", "pesca", "mar", "barco", "vento", "areia", "praia", "porto", "peixe", "sal"]
 
 
-def some_pages(count, seed=1):
-    rng = random.Random(seed)
+def some_pages(count: int) -> Iterator[VisitRecord]:
+    rng = random.Random(1)
     for number in range(count):
         text = " ".join(rng.choices(WORDS, k=rng.randrange(4, 40)))
         yield a_page(f"http://h{number % 40}.test/{number}", text, title=" ".join(rng.sample(WORDS, 2)))
@@ -46,13 +49,13 @@ def test_a_new_commit_is_counted_anew(tmp_path):
 def test_matches_that_are_left_out_of_the_order_change_no_hit(tmp_path, monkeypatch, text):
     set_block(monkeypatch, 5)
     asker = fill(new_data(tmp_path), *some_pages(160))
-    lowest, left_out = local_shard._lowest_weighed, []
+    lowest, left_out = local_shard._lowest_weighed, list[float]()
 
-    def several(offset):
+    def several(offset: int) -> tuple[int, int, list[tuple[str, float]]]:
         found = asker.search(text, 5, offset, loose=True, crowded=True)
         return found.total, found.others, [(hit.url, hit.score) for hit in found.hits]
 
-    def counted(*given):
+    def counted(*given: Any) -> float:
         left_out.append(lowest(*given))
         return left_out[-1]
 
