@@ -164,7 +164,10 @@ def test_deep_and_wide_pages_are_read_within_the_maxima():
     assert len(main_content._marks) <= main_content.NAMES_REMEMBERED
 
 
-_TAGS = "<div> </div> <div/class=nav> <div/class=content> <p> <a/href=/> </a> <ul><li> </ul> <pre> </pre> <h2> <br> <td> <tr> <nav> </nav> <a/id=x>"
+_TAGS = (
+    "<div> </div> <div/class=nav> <div/class=content> <p> <a/href=/> </a> <ul><li> </ul> <pre> </pre> <h2> <br>"
+    " <td> <tr> <nav> </nav> <a/id=x>"
+)
 _pieces = st.sampled_from([*_TAGS.split(), "<table>", "</table>", "x ", "\xa0", "\n", "\t", "\u3000", PROSE, MORE])
 
 

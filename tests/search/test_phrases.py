@@ -182,6 +182,7 @@ def test_costly_neighbours_score_the_best_matches_as_others_do(searcher, monkeyp
     expected = scores_of(searcher, text)
     assert len(expected) > 10
     monkeypatch.setattr(query_builder, "EARLY_PAIR_DOCUMENTS_MAX", 0)
+    monkeypatch.setattr(local_shard.LocalShard, "_readings_of", lambda *given: query_builder.RememberedReadings())
     monkeypatch.setattr(local_shard, "LATE_PAIR_MATCHES", PAGES)
     assert scores_of(searcher, text) == pytest.approx(expected, abs=2e-4)
 
@@ -190,6 +191,7 @@ def test_costly_neighbours_count_for_the_first_matches_alone_however_many_are_as
     text = "rede tarrafa"
     everywhere = scores_of(one_index, text)
     monkeypatch.setattr(query_builder, "EARLY_PAIR_DOCUMENTS_MAX", 0)
+    monkeypatch.setattr(local_shard.LocalShard, "_readings_of", lambda *given: query_builder.RememberedReadings())
     monkeypatch.setattr(local_shard, "LATE_PAIR_MATCHES", 3)
     found = scores_of(one_index, text)
     assert set(found) == set(everywhere)

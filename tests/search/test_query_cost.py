@@ -1,0 +1,66 @@
+"""What a search saves work by changes no answer: remembered readings, and matches that are left out of the order."""
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tarrafa.model import VisitRecord
+from tarrafa.search import local_shard
+from tarrafa.search.local_shard import LocalShard
+from tarrafa.search.request import SearchRequest
+from tests.graph.archived_web import new_data
+from tests.search.sample_pages import a_page, fill, set_block
+
+WORDS = ["rede", "pesca", "mar", "barco", "vento", "areia", "praia", "porto", "peixe", "sal"]
+
+
+def some_pages(count: int) -> Iterator[VisitRecord]:
+    rng = random.Random(1)
+    for number in range(count):
+        text = " ".join(rng.choices(WORDS, k=rng.randrange(4, 40)))
+        yield a_page(f"http://h{number % 40}.test/{number}", text, title=" ".join(rng.sample(WORDS, 2)))
+
+
+def test_remembered_readings_are_counted_for_each_request(tmp_path):
+    data = new_data(tmp_path)
+    fill(data, *some_pages(30))
+    texts = ["rede pesca", '"rede pesca" mar', "mar -rede", "redes xyzzy", "intitle:mar porto"]
+    shard = LocalShard(data)
+    for request in map(SearchRequest, [*texts, *texts]):
+        fresh, known = LocalShard(data).statistics(request), shard.statistics(request)
+        assert known.counts == fresh.counts
+        assert len(shard.top_matches(request, known, 20).candidates) == len(
+            shard.top_matches(request, fresh, 20).candidates
+        )
+
+
+def test_a_new_commit_is_counted_anew(tmp_path):
+    data = new_data(tmp_path)
+    fill(data, a_page("http://a.test/", "uma rede"))
+    shard, request = LocalShard(data), SearchRequest("rede")
+    assert shard.statistics(request).frequency("all", "red") == 1
+    fill(data, a_page("http://b.test/", "outra rede"), worker="w2")
+    assert shard.statistics(request).frequency("all", "red") == 2
+
+
+@pytest.mark.parametrize("text", ["rede pesca", "mar barco vento", "rede areia praia porto", "redes sal"])
+def test_matches_that_are_left_out_of_the_order_change_no_hit(tmp_path, monkeypatch, text):
+    set_block(monkeypatch, 5)
+    asker = fill(new_data(tmp_path), *some_pages(160))
+    lowest, left_out = local_shard._lowest_weighed, list[float]()
+
+    def several(offset: int) -> tuple[int, int, list[tuple[str, float]]]:
+        found = asker.search(text, 5, offset, loose=True, crowded=True)
+        return found.total, found.others, [(hit.url, hit.score) for hit in found.hits]
+
+    def counted(*given: Any) -> float:
+        left_out.append(lowest(*given))
+        return left_out[-1]
+
+    monkeypatch.setattr(local_shard, "_lowest_weighed", counted)
+    first = [several(offset) for offset in (0, 5, 20)]
+    assert any(left_out)
+    monkeypatch.setattr(local_shard, "_lowest_weighed", lambda *given: 0.0)
+    assert [several(offset) for offset in (0, 5, 20)] == first
