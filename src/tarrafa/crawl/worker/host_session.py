@@ -39,7 +39,7 @@ from tarrafa.model import BUSY, UNREACHED, HostId, Page, Status, UrlRole, Visit,
 from tarrafa.parse.url import host_name
 
 if TYPE_CHECKING:
-    from tarrafa.crawl.render.renderer import HostRender, RenderedPage
+    from tarrafa.crawl.render.render_policy import HostRender, RenderedPage
 
 WANTED_MAX = 1_024
 VISITS_IN_HAND_S, VISITS_IN_HAND_MAX = 1.0, 256  # visits to have in hand: as many as the host takes in that time
@@ -463,7 +463,7 @@ class HostSession:
     ) -> "tuple[ParseJobResult, RenderedPage | None, bool]":
         """Render a page that scripts make, and parse the result; with it the facts, and whether nothing was left out
         because the session stops."""
-        from tarrafa.crawl.render.renderer import has_gained, merge_fetched, reason_to_render, rendered_job
+        from tarrafa.crawl.render.render_policy import has_gained, merge_fetched, reason_to_render, rendered_job
 
         kind, job = response.head.content_type or body.type, body.job
         if self._new_render is None or job is None or visit.role != UrlRole.PAGE:
