@@ -21,7 +21,7 @@ from tarrafa import config
 from tarrafa.clock import Clock
 from tarrafa.config import Collection
 from tarrafa.crawl.scope.admission import Admission
-from tarrafa.frontier.messages import VISITS_PER_LEASE, DiscoveredUrl, HostReport, Lease, UrlWeight, VisitReport
+from tarrafa.frontier.messages import VISITS_OF_NEW_LEASE, DiscoveredUrl, HostReport, Lease, UrlWeight, VisitReport
 from tarrafa.frontier.store.counters import Bucket
 from tarrafa.frontier.store.database import open_database
 from tarrafa.frontier.store.leases import LeaseClock
@@ -232,7 +232,7 @@ class Crawl:
                 continue
             keep = not (crowded and walk.visited >= TURN_VISITS)
             report = HostReport(
-                host, self._number, walk.done, walk.free_at, walk.ends_at, DELAY_S, keep, wanted=VISITS_PER_LEASE
+                host, self._number, walk.done, walk.free_at, walk.ends_at, DELAY_S, keep, wanted=VISITS_OF_NEW_LEASE
             )
             (answer,) = self._store.hosts.finish(self._worker, [report])
             walk.done = []

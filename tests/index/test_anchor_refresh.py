@@ -221,7 +221,7 @@ def test_every_part_settles_its_own(data):
 
 
 def _die_while_refreshing(data: DataDirectory, after_s: float) -> None:
-    anchor_refresh.PAUSE_S_MIN, projection.COMMIT_RECORDS, projection.COMMIT_EVERY_S, index.POLL_S = (
+    anchor_refresh.PAUSE_S_MIN, projection.COMMIT_RECORDS, projection.PROJECTION_COMMIT_S, index.POLL_S = (
         0.0,
         10,
         0.01,

@@ -41,7 +41,7 @@ from tarrafa.runtime.sqlite import SqliteFile, rows
 from tarrafa.takedown import CurrentTakedowns, TakedownSet, TakedownTarget
 
 COMMIT_RECORDS = 2_000  # a commit every 100 costs three times as much
-COMMIT_EVERY_S = 10.0  # while records come: small commits are dear, and their segments must be merged
+PROJECTION_COMMIT_S = 10.0  # while records come: small commits are dear, and their segments must be merged
 COMMIT_IDLE_S = 0.4  # without new records for this long, commit
 LOCK_POLL_S = 0.2
 
@@ -258,7 +258,7 @@ class CommitPace:
     def is_due(self, now: float, more_coming: bool = False) -> bool:
         """`more_coming`: records are known that were not read yet."""
         is_idle = now - self._last_at >= COMMIT_IDLE_S and not more_coming
-        return self.has_uncommitted and (is_idle or now - self._first_at >= COMMIT_EVERY_S)
+        return self.has_uncommitted and (is_idle or now - self._first_at >= PROJECTION_COMMIT_S)
 
     def touch(self, now: float, records: int = 0) -> None:
         """Mark that there is something to commit."""

@@ -17,7 +17,7 @@ from tarrafa.takedown import TakedownEntry
 
 LEASE_S = 30.0  # a worker that does not renew for so long loses its hosts
 REQUEST_MARGIN = 1 / 6  # of a lease: no request is sent in its last sixth
-VISITS_PER_LEASE = 8
+VISITS_OF_NEW_LEASE = 8  # the session asks for more by its pace, until its turn is over (`host_session`)
 RANK_STEP, RANK_MAX = 1.25, 1e12
 ENTRIES_PER_RESPONSE = 1_000  # of takedowns or deletions
 FIRST_HOST: HostId = -(1 << 63)  # the cursor before all hosts
@@ -120,7 +120,7 @@ class HostReport(msgspec.Struct, frozen=True, array_like=True):
     ended_at: float
     delay_s: float
     keep: bool
-    wanted: int = VISITS_PER_LEASE
+    wanted: int = VISITS_OF_NEW_LEASE
     failures: int = 0  # in a row, at the host
     robots_copy: RobotsCopy | None = None
     memory: bytes | None = None  # None: unchanged

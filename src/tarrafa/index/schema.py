@@ -7,15 +7,15 @@ of records or queries.
 
 `all` holds the text of the page, the title eight times, headings and anchors three times: term frequency is the weight.
 `template` holds what the page shares with others of its host or only lists (menus, lists of links, the name of the site
-in its title): it is found there, and scores little. `pairs` holds each two adjacent frequent terms as one term
-(`text_analysis`): a phrase of two frequent words is one look-up there, where their positions would take twenty times as
-long. `title` adds a small score and serves `intitle:`. `words` holds each different word once, as it is written, behind
-its folded form where that is another (`funcao|função`), and marked where only the template has it (`funcao~função`):
-the vocabulary of the index, found by prefix, whatever the accents, and as new as the pages. `static` is the link
-factor, scaled so that tantivy's log2(2 + static) is the factor; it is below 0 for a listing, where tantivy takes it for
-0, and only there. Terms are made in Python and handed over joined by spaces: tantivy takes no analysis in Python, and
-its pre-tokenized strings cost three times as much (468 against 149 us for 450 terms). tantivy-py indexes every text
-field, so fields that are only displayed are stored as bytes.
+in its title): it is found there, and scores a tenth (`TEMPLATE_SHARE` in `search.query_builder`). `pairs` holds each
+two adjacent frequent terms as one term (`text_analysis`): a phrase of two frequent words is one look-up there, where
+their positions would take twenty times as long. `title` adds a small score and serves `intitle:`. `words` holds each
+different word once, as it is written, behind its folded form where that is another (`funcao|função`), and marked where
+only the template has it (`funcao~função`): the vocabulary of the index, found by prefix, whatever the accents, and as
+new as the pages. `static` is the link factor, scaled so that tantivy's log2(2 + static) is the factor; it is below 0
+for a listing, where tantivy takes it for 0, and only there. Terms are made in Python and handed over joined by spaces:
+tantivy takes no analysis in Python, and its pre-tokenized strings cost three times as much (468 against 149 us for 450
+terms). tantivy-py indexes every text field, so fields that are only displayed are stored as bytes.
 """
 
 import ctypes

@@ -8,7 +8,7 @@ a screen size). No script is executed; of a page with text nothing is scanned, a
 scripts of SCRIPT_LENGTH_MAX characters.
 Known weakness: a target that a script puts together is not found, but for `location.search` and `location.hash` at its
 end, which are left out.
-Knows nothing of scope, depth or robots: the caller decides which links to follow, from `rel` and other facts.
+Knows nothing of scope, depth or robots: the caller decides which links to follow (`Link.is_followed` in `model`).
 """
 
 import codecs

@@ -6,14 +6,14 @@ import pytest
 
 from tarrafa.crawl.worker import host_session
 from tarrafa.crawl.worker.host_session import VISITS_IN_HAND_MAX, VisitQueue
-from tarrafa.frontier.messages import VISITS_PER_LEASE
+from tarrafa.frontier.messages import VISITS_OF_NEW_LEASE
 
 
 @pytest.mark.parametrize(
     ("made", "seconds", "wanted"),
     [
-        (0, 0.2, VISITS_PER_LEASE),
-        (1, 1.0, VISITS_PER_LEASE),
+        (0, 0.2, VISITS_OF_NEW_LEASE),
+        (1, 1.0, VISITS_OF_NEW_LEASE),
         (8, 0.125, 64),
         (100, 0.2, VISITS_IN_HAND_MAX),
         (4, 0.25, 16),

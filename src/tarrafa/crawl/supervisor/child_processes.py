@@ -26,7 +26,8 @@ RESTART_PAUSE_S = 30.0  # before a patient supervisor starts a failed child agai
 TICK_S = 0.25
 STOP_TIMEOUT_S = 20.0
 RESTARTS_MAX, RESTARTS_WINDOW_S = 5, 60.0
-HANG_PAUSE_S, HANG_PAUSE_S_MAX = 1.0, 300.0  # before the restart of a hung child; doubles with each hang in a row
+# Before the restart of a hung child; doubles with each hang in a row. A child that died is started again at once.
+HANG_PAUSE_S, HANG_PAUSE_S_MAX = 1.0, 300.0
 HANGS_FORGOTTEN_S = 900.0  # a child that ran for so long before it hung again begins a new row
 LOG_TAIL_BYTES = 16 << 10  # the end of a log, in which its last line is looked for
 

@@ -30,7 +30,7 @@ from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.terminal import print_note
 from tarrafa.runtime.token import TOKEN_VARIABLE, Token
 
-RESTART_PAUSE_S = 5.0  # before a failed start is tried again
+START_PAUSE_S = 5.0  # before a failed start is tried again
 LOOK_AGAIN_S = 1.0
 
 
@@ -155,7 +155,7 @@ class LocalFrontierLink:
         while True:
             self.trouble = message("the frontier: {error}", error=error.message)
             await terminate([self._child])
-            await asyncio.sleep(RESTART_PAUSE_S)
+            await asyncio.sleep(START_PAUSE_S)
             try:
                 await self._start()
                 break

@@ -1,11 +1,12 @@
-"""Supervisor: starts the workers, followers and frontier of a data directory, and restarts what dies.
+"""Supervisor: decides how many workers and followers a data directory has, and when its crawl is over.
 
 The first process that locks `DATA/lock` is the supervisor. It starts the workers and followers of this data directory,
-and the frontier server if the frontier is here (`frontier_link.py`). Its children die with it. It ends when every
-collection has ended, unless it is a lasting one (of a node, a worker, a frontier server). A child that prints an error
-and exits with status 2 has an error that no restart can mend: everything stops, and the supervisor raises the error. A
-*patient* supervisor, that of a node, continues instead: it shows the problem, tries again later, and pauses its workers
-while the disk is nearly full. The number of workers, following and limits can be changed while it runs.
+and starts again what dies (`child_processes`); so for the frontier server, if the frontier is here (`frontier_link`).
+Its children die with it. It ends when every collection has ended, unless it is a lasting one (of a node, a worker, a
+frontier server). A child that prints an error and exits with status 2 has an error that no restart can mend: everything
+stops, and the supervisor raises the error. A *patient* supervisor, that of a node, continues instead: it shows the
+problem, tries again later, and pauses its workers while the disk is nearly full. The number of workers, following and
+limits can be changed while it runs.
 """
 
 import asyncio

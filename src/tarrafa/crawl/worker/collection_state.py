@@ -1,7 +1,8 @@
 """Collections of a worker: configuration, state and takedowns, as last received from the frontier.
 
-The states come from a thread or from the event loop, and are checked before each request is sent. A state that was read
-before a session began is not applied to that session: its host may have been leased because the state changed.
+The states (paused, changed) come from a thread or from the event loop, and are checked before each request is sent. A
+state that was read before a session began is not applied to that session: its host may have been leased because the
+state changed.
 Promises: before a collection is used for the first time, deletions of its namesakes are in the archive.
 """
 

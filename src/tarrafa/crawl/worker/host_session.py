@@ -33,13 +33,13 @@ from tarrafa.crawl.worker.resource_limits import OverloadControl
 from tarrafa.crawl.worker.robots_fetch import RobotsCache, RobotsFetch
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse, retry_after_s
 from tarrafa.fetch.robots import RobotsRules
-from tarrafa.frontier.messages import VISITS_PER_LEASE, DiscoveredUrl, HostReport, Lease, NextVisits, VisitReport
+from tarrafa.frontier.messages import VISITS_OF_NEW_LEASE, DiscoveredUrl, HostReport, Lease, NextVisits, VisitReport
 from tarrafa.i18n import message
 from tarrafa.model import BUSY, UNREACHED, HostId, Page, Status, UrlRole, Visit, host_trouble
 from tarrafa.parse.url import host_name
 
 if TYPE_CHECKING:
-    from tarrafa.crawl.render.renderer import HostRender, RenderedPage
+    from tarrafa.crawl.render.render_policy import HostRender, RenderedPage
 
 WANTED_MAX = 1_024
 VISITS_IN_HAND_S, VISITS_IN_HAND_MAX = 1.0, 256  # visits to have in hand: as many as the host takes in that time
@@ -98,7 +98,7 @@ class VisitQueue:
     waiting: deque[Visit]
     unreported: int = 0
     taken: int = 0
-    wanted: int = VISITS_PER_LEASE  # how many to ask the frontier for next
+    wanted: int = VISITS_OF_NEW_LEASE  # how many to ask the frontier for next
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     _paced: tuple[float, int] = field(default_factory=lambda: (boottime(), 0))  # the last report, and `taken` then
     _recorded: deque[float] = field(default_factory=deque)  # since when visits wait for their report
@@ -138,7 +138,7 @@ class VisitQueue:
         self.wanted = min(2 * self.wanted, WANTED_MAX)
 
     def reset_batch(self) -> None:
-        self.wanted = VISITS_PER_LEASE
+        self.wanted = VISITS_OF_NEW_LEASE
 
     def wanted_by_pace(self) -> int:
         """How many visits to ask for in a report: as many as were made per VISITS_IN_HAND_S since the last one, or more
@@ -463,7 +463,7 @@ class HostSession:
     ) -> "tuple[ParseJobResult, RenderedPage | None, bool]":
         """Render a page that scripts make, and parse the result; with it the facts, and whether nothing was left out
         because the session stops."""
-        from tarrafa.crawl.render.renderer import has_gained, merge_fetched, reason_to_render, rendered_job
+        from tarrafa.crawl.render.render_policy import has_gained, merge_fetched, reason_to_render, rendered_job
 
         kind, job = response.head.content_type or body.type, body.job
         if self._new_render is None or job is None or visit.role != UrlRole.PAGE:

@@ -37,7 +37,7 @@ from tarrafa.model import BUSY, GONE, REDIRECTS, Listing, Outcome, Page, Status,
 from tarrafa.parse.robots_meta_usage import USAGE_FIELDS, combine_usage, robots_from_header, usage_from_header
 
 if TYPE_CHECKING:
-    from tarrafa.crawl.render.renderer import RenderedPage
+    from tarrafa.crawl.render.render_policy import RenderedPage
     from tarrafa.parse.host_profile import HostProfile
 
 SERVER_CHARS_MAX = 100  # of the Server header

@@ -42,7 +42,7 @@ from tarrafa.runtime.process_identity import raise_file_limit
 
 if TYPE_CHECKING:
     from tarrafa.crawl.render.browser_requests import AnswerCache
-    from tarrafa.crawl.render.renderer import HostRender, Renderer
+    from tarrafa.crawl.render.render_policy import HostRender, Renderer
 
 LEASE_EVERY_S, LIMITS_EVERY_S = 0.2, 1.0
 FIRST_HOSTS = 10  # until the collection's number is known
@@ -193,7 +193,7 @@ class Worker:
     def _new_render(self, session: HostSession) -> "HostRender":
         """What renders the pages of a host. Its code is loaded for the first page that scripts make."""
         from tarrafa.crawl.render.browser_requests import AnswerCache, HostMeans
-        from tarrafa.crawl.render.renderer import HostRender, Renderer
+        from tarrafa.crawl.render.render_policy import HostRender, Renderer
 
         if self._renders is None:
             self._renders = Renderer((str(self._data.root.resolve()),)), AnswerCache()

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from tarrafa.frontier.messages import VISITS_PER_LEASE, VisitReport
+from tarrafa.frontier.messages import VISITS_OF_NEW_LEASE, VisitReport
 from tarrafa.frontier.store.collections import LoadedCollection, StoreContext
 from tarrafa.frontier.store.counters import Bucket
 from tarrafa.frontier.store.database import ALL_ROWS, SWEPT, SWEPT_RANK, UNSHOWN, UrlKey
@@ -68,7 +68,7 @@ class VisitDispatcher:
             return self._hand_out_new(known, host, count)
         delay_s = self._db.value("SELECT delay_s FROM host WHERE id = ?", (host,))  # as of its lease, if not later
         soon = max(1, int(REVISITS_AHEAD_S / max(delay_s, 0.001))) - held  # later other pages may be more urgent
-        most = min(count, VISITS_PER_LEASE, soon, self._collections.requests_left(known))
+        most = min(count, VISITS_OF_NEW_LEASE, soon, self._collections.requests_left(known))
         share = int(most * known.config.revisit.share + self._random.random())  # turns would fall into step with hosts
         visits = self._hand_out_revisits(known, host, share)
         visits += self._hand_out_new(known, host, min(count, soon) - len(visits))
@@ -78,7 +78,7 @@ class VisitDispatcher:
         """Fetch the rows that the next visits of these hosts need, for all of them together."""
         if not self._db.is_row_cache:
             return hosts
-        number, most = known.row.id, 1 if known.order.is_breadth else VISITS_PER_LEASE
+        number, most = known.row.id, 1 if known.order.is_breadth else VISITS_OF_NEW_LEASE
         self._db.prefetch_first("pending", [(host, number) for host in hosts], most)
         first = "SELECT host, collection, id FROM pending WHERE host = ? AND collection = ? ORDER BY rank, id LIMIT ?"
         self._db.prefetch("url", [row for host in hosts for row in self._db.rows(first, (host, number, most))])

@@ -23,7 +23,7 @@ from tarrafa.clock import boot_id, boottime
 from tarrafa.errors import LeaseLost, NameTaken
 from tarrafa.frontier.messages import (
     LEASE_S,
-    VISITS_PER_LEASE,
+    VISITS_OF_NEW_LEASE,
     HostLoan,
     HostReport,
     Lease,
@@ -362,9 +362,9 @@ class HostLeases:
         self._check(worker)
         slots = self._visits.new_url_slots(known)
         if known.is_swept:  # pages to be dismissed count towards no limit
-            slots = max(slots, wanted * VISITS_PER_LEASE)
+            slots = max(slots, wanted * VISITS_OF_NEW_LEASE)
         hosts = self._leasable_hosts(worker, known, wanted, slots)
-        each = min(VISITS_PER_LEASE, max(1, slots // max(1, len(hosts))))
+        each = min(VISITS_OF_NEW_LEASE, max(1, slots // max(1, len(hosts))))
         leases = [self._lease(worker, known, host, each) for host in hosts]
         return [lease for lease in leases if lease is not None and lease.visits]
 

@@ -7,7 +7,7 @@ import pytest
 
 from tarrafa.config.sections import Collection, RenderConfig
 from tarrafa.crawl.render.page_render import RenderedDocument
-from tarrafa.crawl.render.renderer import (
+from tarrafa.crawl.render.render_policy import (
     FRUITLESS_MAX,
     THIN_CHARS,
     _with_base,
