@@ -61,7 +61,9 @@ COMMANDS = {
     "top": Command(OPERATE, "status_top:top", "Watch collections and workers live in the terminal."),
     "query-log": Command(OPERATE, "search:query_log", "Show frequent searches, and searches without results."),
     "rebuild": Command(
-        OPERATE, "rebuild_export_import:rebuild", "Rebuild frontier, graph, index or triples from the archive."
+        OPERATE,
+        "rebuild_export_import:rebuild",
+        "Rebuild frontier, graph, index, triples, captures from the archive.",
     ),
     "export": Command(OPERATE, "rebuild_export_import:export", "Export the frontier, or all statements, to a file."),
     "import": Command(OPERATE, "rebuild_export_import:import_", "Import an exported frontier."),

@@ -13,6 +13,7 @@ import typer
 
 from tarrafa.archive.warc_reader import bytes_behind, durable_lengths, survey_archive, visit_lengths
 from tarrafa.archive.warc_writer import recover_archive
+from tarrafa.captures import follower as captures
 from tarrafa.cli.crawl import connected
 from tarrafa.cli.options import DEFAULT_DATA, CollectionFilter, Data, FrontierAddress, TokenFile
 from tarrafa.cli.output import EscapedOutput, ProgressBar
@@ -53,7 +54,9 @@ NAMES_SHOWN = 3  # of workers that prevent an export
 
 
 def rebuild(
-    what: Annotated[Literal["graph", "index", "triples", "frontier"], typer.Argument(help="What to rebuild.")],
+    what: Annotated[
+        Literal["graph", "index", "triples", "captures", "frontier"], typer.Argument(help="What to rebuild.")
+    ],
     data: Data = DEFAULT_DATA,
     collections: Annotated[
         list[Path] | None,
@@ -72,11 +75,11 @@ def rebuild(
         ),
     ] = None,
 ) -> None:
-    """Rebuild frontier, graph, index or triples from the archive.
+    """Rebuild frontier, graph, index, triples, captures from the archive.
 
     Stop the crawl first. The old index answers searches until the new one is complete; the disk must hold both.
 
-    If killed, run it again: frontier and index are unchanged, graph and triples are incomplete until then.
+    If killed, run it again: frontier and index are unchanged, the others are incomplete until then.
     """
     directory = DataDirectory(data)
     if what == "frontier":
@@ -92,6 +95,9 @@ def rebuild(
         raise ConfigError(f"{directory.root}: a crawl runs here; stop it first")
     with lock:
         recover_archive(directory.archive)
+        if what == "captures":
+            print_line(f"captures: rebuilt, {counted(rebuild_captures(directory), 'capture')}")
+            return
         if what == "index":
             count = rebuild_index(directory, layout)
         else:
@@ -342,6 +348,13 @@ def rebuild_index(data: DataDirectory, divided: str | None) -> int:
     if there and there != fitting:
         rebuild_triples(data)
     return count
+
+
+def rebuild_captures(data: DataDirectory) -> int:
+    """Rebuild the index of captures; their number."""
+    size = sum(path.stat().st_size for path in captures.response_files(data.archive))
+    with ProgressBar("reading captures", size) as progress:
+        return captures.rebuild(data, progress)
 
 
 def rebuild_triples(data: DataDirectory) -> int:

@@ -1,4 +1,4 @@
-"""The process of one follower: of the graph, or of one part of index or triple store.
+"""The process of one follower: of the graph, of the captures, or of one part of index or triple store.
 
 A follower keeps its projection up to date with the archive. It never touches the crawl: only the graph's weights are
 sent to the frontier. Each process loads the code of its own projection only.
@@ -20,18 +20,19 @@ from tarrafa.runtime.heartbeat import PROCESS_HEARTBEAT_EVERY_S, ProcessHeartbea
 ReadCursor = Callable[[DataDirectory], Cursor]
 Follow = Callable[[DataDirectory, threading.Event], None]
 PROGRESS_TIME_SHARE = 0.005  # of our time for measuring the backlog: an archive may have thousands of files
-# Of the triple store, which needs little. Index and graph have the priority of the workers: what they have not done
-# when the last page has come is waited for, while a processor is idle.
+# Of triple store and captures, which need little. Index and graph have the priority of the workers: what they have not
+# done when the last page has come is waited for, while a processor is idle.
 NICE = 5
+LOW_PRIORITY = frozenset({"triples", "captures"})
 
 
 def main(data: DataDirectory, projection: str, part: str = "") -> None:
-    """The process of one follower, of the graph or of one part of index or triple store."""
+    """The process of one follower, of graph or captures, or of one part of index or triple store."""
     stop, data = threading.Event(), DataDirectory(data.root, part)
     on_sigterm(stop.set)
-    read_cursor, follow = {"graph": _graph, "index": _index, "triples": _triples}[projection]()
+    read_cursor, follow = FOLLOWERS[projection]()
     send_from_thread(data, FollowerHeartbeat(data, projection, read_cursor).heartbeat)
-    if projection == "triples":
+    if projection in LOW_PRIORITY:
         os.nice(NICE)
     follow(data, stop)
 
@@ -62,6 +63,15 @@ def _triples() -> tuple[ReadCursor, Follow]:
     from tarrafa.triples import follower, status
 
     return status.cursor, follower.follow
+
+
+def _captures() -> tuple[ReadCursor, Follow]:
+    from tarrafa.captures import follower
+
+    return follower.cursor, follower.follow
+
+
+FOLLOWERS = {"graph": _graph, "captures": _captures, "index": _index, "triples": _triples}
 
 
 class FollowerHeartbeat:

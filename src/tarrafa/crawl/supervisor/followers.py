@@ -1,4 +1,4 @@
-"""The followers of a data directory: one process for the graph, and one each for every part of index and triple store.
+"""The followers of a data directory: a process each for graph, captures, and every part of index and triple store.
 
 `Followers` and `FollowerCatchUp` are for the supervisor: which of them run, and whether they have caught up with the
 archive. The processes are those of `follower_process.py`. The code of the projections is imported when it is first
@@ -46,7 +46,8 @@ class Followers:
 
     def renew(self) -> None:
         """Create the children anew: the previous ones were dismissed."""
-        self.children = [ChildProcess.for_module(self._data, "graph", MODULE, projection="graph")]
+        names = ("graph", "captures")
+        self.children = [ChildProcess.for_module(self._data, name, MODULE, projection=name) for name in names]
         for part in shards.parts(self._data):
             for role in ("index", "triples"):
                 name = f"{role}-{part.part}" if part.part else role
@@ -76,13 +77,16 @@ class Followers:
     def are_caught_up(self) -> bool:
         """Whether everything archived is in graph, index and triple store, and its weights are in the frontier; or no
         follower is wanted."""
+        from tarrafa.captures import follower as captures
         from tarrafa.graph import follower as graph
         from tarrafa.index import follower as index
         from tarrafa.triples import status as triples_status
 
         if self.are_dismissed:
             return True
-        return not (graph.behind(self._data) or index.behind(self._data) or triples_status.behind(self._data))
+        if graph.behind(self._data) or index.behind(self._data):
+            return False
+        return not (triples_status.behind(self._data) or captures.behind(self._data))
 
 
 class FollowerCatchUp:
@@ -94,11 +98,14 @@ class FollowerCatchUp:
         self._commits: list[int] | None = None  # commits of the triple store that hold all of it, to be published
 
     def is_complete(self) -> bool:
+        from tarrafa.captures import follower as captures
         from tarrafa.graph import follower as graph
         from tarrafa.index import follower as index
         from tarrafa.triples import status as triples_status
 
         if graph.behind(self._data, self._until, self._collection) or index.behind(self._data, self._until):
+            return False
+        if captures.behind(self._data, self._until):
             return False
         if self._commits is None:
             found = triples_status.commits(self._data, self._until)
