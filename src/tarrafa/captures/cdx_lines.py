@@ -179,8 +179,8 @@ def _writer(query: CdxQuery) -> Callable[[CdxFields], str]:
     names = query.fields
     if query.output == "json":
         return lambda one: json.dumps(one if not names else {name: one[name] for name in names if name in one}) + "\n"
-    if query.output == "text" and names:
-        return lambda one: " ".join(one.get(name, "-") for name in names) + "\n"
+    if query.output == "text":
+        return lambda one: " ".join([one.get(name, "-") or "-" for name in names or one]) + "\n"
     return lambda one: _cdxj(one, names) + "\n"
 
 

@@ -67,7 +67,7 @@ class CdxQuery:
     reverse: bool = False
     filters: tuple[CdxFilter, ...] = ()
     fields: tuple[str, ...] = ()
-    output: Output = "text"
+    output: Output = "cdxj"
     collapses: tuple[CdxCollapse, ...] = ()
     collapse_time: int = 0
     page: int | None = None
@@ -134,7 +134,7 @@ def parse_cdx_query(parameters: Iterable[tuple[str, str]]) -> CdxQuery:
         reverse=reverse,
         filters=tuple(map(_filter, given.many.get("filter", []))),
         fields=_fields(given.single.get("fl", "")),
-        output=cast(Output, given.one_of("output", get_args(Output)) or "text"),
+        output=cast(Output, given.one_of("output", get_args(Output)) or "cdxj"),
         collapses=tuple(map(_collapse, given.many.get("collapse", []))),
         collapse_time=given.integer("collapseTime", 0, 1, 14),
         page=given.integer("page", 0, 0, PAGES_MAX) if "page" in given.single else None,

@@ -155,6 +155,10 @@ FIELD_LABELS = {  # label, help
     "politeness.email": (_("E-mail"), _("sent with every request as From")),
     "fetch.time_max": (_("Longest transfer"), _("such as 10 min")),
     "fetch.connect_timeout": (_("Time to connect"), _("such as 20 s")),
+    "fetch.encodings": (
+        _("Compression"),
+        _("what servers may send; none: uncompressed. Many archive tools cannot replay zstd"),
+    ),
     "fetch.stall_timeout": (_("Longest silence"), _("a transfer that brings nothing for so long is given up")),
     "fetch.hosts_at_once": (_("Hosts at once"), _("that one worker visits")),
     "fetch.redirects_max": (_("Redirects"), _("the longest chain")),
