@@ -16,7 +16,7 @@ import pytest
 
 from tests.ports import reserved_port
 
-PACKAGES = ("pywb==2.10.0", "cdxj-indexer==1.5.0", "warcio==1.8.1", "setuptools<80", "brotli")
+PACKAGES = ("pywb==2.10.0", "cdxj-indexer==1.5.0", "warcio==1.8.1", "setuptools<80")
 INSTALL_S_MAX = 240
 START_S_MAX = 60.0
 

@@ -110,7 +110,9 @@ def write_site(data: DataDirectory) -> SiteArchive:
     site.visit(PAGE, FIRST_AT + DAY_S, b"<p>one</p>\n<p>same</p>", text="one\nsame", of=(FIRST_AT, first))
     second = site.visit(PAGE, FIRST_AT + 40 * DAY_S, b"<p>two</p>\n<p>same</p>", text="two\nsame")
     site.visit(PAGE, FIRST_AT + 200 * DAY_S, status=304, of=(FIRST_AT + 40 * DAY_S, second))
-    site.visit(PAGE, FIRST_AT + 200.000002 * DAY_S, b"<p>three</p>", text="three", is_chunked=True)
+    site.visit(PAGE, FIRST_AT + 201 * DAY_S, b"<p>three</p>", text="three", is_chunked=True)
+    for part in (0.1, 0.2):  # two captures in one second
+        site.visit("http://www.site.test/twice", FIRST_AT + part, b"<p>%d</p>" % (part * 10))
     shy = site.visit(SHY, FIRST_AT, b"<p>shy</p>", noarchive=True)
     site.visit(SHY, FIRST_AT + DAY_S, status=304, of=(FIRST_AT, shy))
     site.visit(MOVED, FIRST_AT, status=301, header="Location: /page.html\r\nContent-Type: text/html")

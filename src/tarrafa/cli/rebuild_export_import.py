@@ -14,6 +14,7 @@ import typer
 from tarrafa.archive.warc_reader import bytes_behind, durable_lengths, survey_archive, visit_lengths
 from tarrafa.archive.warc_writer import recover_archive
 from tarrafa.captures import follower as captures
+from tarrafa.captures.reader import CapturesReader, KeyRange
 from tarrafa.cli.crawl import connected
 from tarrafa.cli.options import DEFAULT_DATA, CollectionFilter, Data, FrontierAddress, TokenFile
 from tarrafa.cli.output import EscapedOutput, ProgressBar
@@ -106,8 +107,10 @@ def rebuild(
 
 
 def export(
-    what: Annotated[Literal["frontier", "statements"], typer.Argument(help="What to export.")],
-    file: Annotated[Path, typer.Argument(help="File to write; -: standard output (statements, or frontier as jsonl).")],
+    what: Annotated[Literal["frontier", "statements", "captures"], typer.Argument(help="What to export.")],
+    file: Annotated[
+        Path, typer.Argument(help="File to write; -: standard output (statements, captures, or frontier as jsonl).")
+    ],
     data: Data = DEFAULT_DATA,
     collection: CollectionFilter = None,
     form: Annotated[
@@ -125,7 +128,7 @@ def export(
     where: FrontierAddress = None,
     token_file: TokenFile = None,
 ) -> None:
-    """Export the frontier, or all statements, to a file.
+    """Export the frontier, all statements, or the index of captures to a file.
 
     The file is a snapshot of one moment; the crawl may run meanwhile. With --frontier, stop its workers first.
 
@@ -133,9 +136,16 @@ def export(
 
     statements: the structured data of all pages as N-Quads, with the page as graph; the file name ends in .nq, .nq.gz
     or .nq.zst.
+
+    captures: a sorted CDXJ file, with which pywb serves the archive as it lies. Without what is taken down, and without
+    pages that ask not to be shown from an archive.
     """
     directory = DataDirectory(data)
-    if what == "statements":
+    if what == "captures":
+        if form is not None or use != "any" or collection is not None:
+            raise ConfigError("--format, --for and --collection are not for captures: one file has them all")
+        sentence = export_captures(directory, file, force=force)
+    elif what == "statements":
         if form is not None:
             raise ConfigError("--format is for the frontier only; statements are N-Quads")
         sentence = export_statements(directory, file, collection, None if use == "any" else use, force=force)
@@ -263,6 +273,19 @@ def export_statements(
         found = write_nquads(statements, stack.enter_context(compressed(output, file.name)), progress)
     left_out = f"; {counted(found.reserved, 'page')} left out: the publisher reserves {use}" if found.reserved else ""
     return f"{file}: {counted(found.statements, 'statement')} of {counted(found.pages, 'page')}{left_out}"
+
+
+def export_captures(data: DataDirectory, file: Path, *, force: bool) -> str:
+    """Export the index of captures as CDXJ; the message to print."""
+    data.check_version()
+    if file != STDOUT and file.exists() and not force:
+        raise ConfigError(f"{file}: exists already; nothing was changed (--force replaces it)")
+    found, count = CapturesReader(data).scan(KeyRange(), rows_max=None), 0
+    with ExitStack() as stack:
+        output = sys.stdout.buffer if file == STDOUT else stack.enter_context(replace_atomically(file))
+        for count, capture in enumerate(found, 1):  # noqa: B007 (their number)
+            output.write(f"{capture.cdxj()}\n".encode())
+    return f"{file}: {counted(count, 'capture')}"
 
 
 async def import_frontier(data: DataDirectory, file: Path, address: Address | None = None) -> str:

@@ -100,8 +100,9 @@ class WebRoutes:
             raise UnknownResource(message("No capture of this URL is in this archive.")) from None
         except NotReady:
             raise UnknownResource(message("Nothing is archived here yet.")) from None
-        except ConfigError as error:
-            raise RequestRefused(400, message("{error}", error=error.message)) from None
+        except ConfigError:
+            sentence = message("This is no date: write 2026, 2026-11, 2026-11-18 or 20261118203000.")
+            raise RequestRefused(400, sentence) from None
 
     # -- Memento ---------------------------------------------------------------------------------------------------
 
