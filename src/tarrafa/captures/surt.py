@@ -1,4 +1,4 @@
-"""SURT keys of URLs: `http://www.a.br/B?y=2&x=1` is `br,a)/b?x=1&y=2`, as CDX files are sorted.
+"""SURT keys of URLs, by which CDX files are sorted: `http://www.a.br:80/B/` is `br,a)/b`.
 
 Promises: the key is the one that pywb and cdxj-indexer compute with the Python package `surt` and its default
 canonicalization (tests/captures compares them): no scheme, no user, no `www`, no default port, no session ids; host,

@@ -127,7 +127,7 @@ class WebRoutes:
         start = (asked.page - 1) * TIMEMAP_LINKS_MAX
         found = TimeMapPage(asked.page, len(captures), captures[start : start + TIMEMAP_LINKS_MAX])
         if asked.page > found.pages:
-            raise UnknownResource(message("This TimeMap has {count} pages.", count=str(found.pages)))
+            raise UnknownResource(message("The last page of this TimeMap is {last}.", last=str(found.pages)))
         uris = ReplayUris(self._pages.site_url(request), asked.url)
         headers = {"Link": original_links(uris)}
         if asked.timemap == "json":
