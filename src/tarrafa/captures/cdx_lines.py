@@ -24,7 +24,7 @@ from tarrafa.runtime.sqlite import rows
 
 COUNTED_MAX = 100_000_000  # captures, for the number of pages
 ERROR_CHARS_MAX = 100
-BATCH_LINES = 500  # whose fields are matched by one statement
+BATCH_LINES = 100  # whose fields are matched by one statement
 ORIGINAL_FIELDS = ("length", "offset", "filename")
 
 CdxFields = dict[str, str]  # of a line; the key and the time come first

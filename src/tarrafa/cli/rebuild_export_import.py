@@ -6,6 +6,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -51,6 +52,7 @@ from tarrafa.triples.nquads_export import StatementExport, check_file_name, comp
 from tarrafa.triples.status import triples_status
 
 STDOUT = Path("-")
+DAMAGED_SHOWN = 20
 NAMES_SHOWN = 3  # of workers that prevent an export
 
 
@@ -98,6 +100,8 @@ def rebuild(
         recover_archive(directory.archive)
         if what == "captures":
             print_line(f"captures: rebuilt, {counted(rebuild_captures(directory), 'capture')}")
+            for name, offset, reason in islice(captures.damaged_records(directory), DAMAGED_SHOWN):
+                print_note(f"{name}.warc.gz: damaged: the record at {offset} is left out: {reason}")
             return
         if what == "index":
             count = rebuild_index(directory, layout)
