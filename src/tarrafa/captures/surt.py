@@ -9,10 +9,11 @@ import re
 import socket
 from contextlib import suppress
 from functools import lru_cache
+from string import punctuation
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 HOSTS_CACHED_MAX = 4_096
-KEPT_PUNCTUATION = b"""!"$&'()*+,-./:;<=>?@[\\]^_`{|}~"""  # all of ASCII's but `#` and `%`
+KEPT_PUNCTUATION = punctuation.translate({ord("#"): None, ord("%"): None})
 DEFAULT_PORTS = {b"http": 80, b"https": 443}
 
 # A URL as most canonical ones are: nothing in it is escaped, repeated or a number.
@@ -25,10 +26,9 @@ _scheme = re.compile(rb"[A-Za-z][A-Za-z0-9+.-]*:").match
 _repeated_scheme = re.compile(rb"(?:https?://)*(?=https?://)").match
 _www = re.compile(rb"www\d*\.").match
 _numeric_host = re.compile(rb"[0-9]+(?:\.[0-9]+){0,3}").fullmatch
-_path_sessions = [
-    re.compile(rb"(.*/)\((?:[a-z]\([0-9a-z]{24}\))+\)/([^?]+\.aspx.*)", re.I | re.S).fullmatch,
-    re.compile(rb"(.*/)\([0-9a-z]{24}\)/([^?]+\.aspx.*)", re.I | re.S).fullmatch,
-]
+# ASP.NET's session in the path: `/(S(0123456789abcdefghijklmn))/`, or the 24 signs alone.
+SESSION_SEGMENTS = (rb"(?:[a-z]\([0-9a-z]{24}\))+", rb"[0-9a-z]{24}")
+_path_sessions = [re.compile(rb"(.*/)\(%s\)/([^?]+\.aspx.*)" % one, re.I | re.S).fullmatch for one in SESSION_SEGMENTS]
 SESSION_PARAMETERS = (
     rb"jsessionid=[0-9a-z]{32}",
     rb"phpsessid=[0-9a-z]{32}",
