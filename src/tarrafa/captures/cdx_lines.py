@@ -16,13 +16,12 @@ import apsw
 from apsw import sqlite_extra
 
 from tarrafa.captures.cdx_query import CdxFilter, CdxQuery
-from tarrafa.captures.reader import REVISIT_MIME, Capture, CapturesReader, RowRange
+from tarrafa.captures.reader import COUNTED_MAX, REVISIT_MIME, Capture, CapturesReader, RowRange
 from tarrafa.captures.timestamps import earliest, latest, seconds
 from tarrafa.errors import QueryError
 from tarrafa.i18n import message
 from tarrafa.runtime.sqlite import rows
 
-COUNTED_MAX = 100_000_000  # captures, for the number of pages
 ERROR_CHARS_MAX = 100
 BATCH_LINES = 100  # whose fields are matched by one statement
 ORIGINAL_FIELDS = ("length", "offset", "filename")

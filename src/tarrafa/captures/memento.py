@@ -74,7 +74,7 @@ def original_links(uris: ReplayUris) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TimeMapPage:
-    """A page of a TimeMap, counted from 1, with its captures; `total` is of all pages."""
+    """A page of a TimeMap, counted from 1, with its captures; `total` is of all pages, hidden captures included."""
 
     page: int
     total: int
@@ -99,9 +99,10 @@ def timemap_links(uris: ReplayUris, found: TimeMapPage) -> Iterator[str]:
         links.append(_link(uris.timemap(found.page - 1), "prev timemap", type=LINK_FORMAT))
     if found.page < found.pages:
         links.append(_link(uris.timemap(found.page + 1), "next timemap", type=LINK_FORMAT))
-    for place, capture in enumerate(found.captures, (found.page - 1) * TIMEMAP_LINKS_MAX + 1):
-        ends = [name for name, end in (("first", 1), ("last", found.total)) if place == end]
-        relation = " ".join([*ends, "memento"])
+    last = len(found.captures) - 1
+    for place, capture in enumerate(found.captures):
+        ends = (("first", place == 0 and found.page == 1), ("last", place == last and found.page == found.pages))
+        relation = " ".join([*(name for name, is_end in ends if is_end), "memento"])
         links.append(_link(uris.memento(capture.timestamp), relation, datetime=http_date(capture.timestamp)))
     yield from (f"{link},\n" for link in links[:-1])
     yield f"{links[-1]}\n"

@@ -26,7 +26,8 @@ from tarrafa.takedown import CurrentTakedowns
 
 REVISIT_MIME = "warc/revisit"
 COLUMNS = "urlkey, timestamp, file, offset, length, url, mime, status, digest, kind, refers, meta, noarchive"
-ROWS_READ_MAX = 300_000  # by one query
+ROWS_READ_MAX = 100_000  # by one query, in some .8 s
+COUNTED_MAX = 100_000_000  # captures, for the number of pages
 FIRST_KEY, LAST_KEY = "", "\U0010ffff"
 
 

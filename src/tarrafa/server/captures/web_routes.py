@@ -32,7 +32,7 @@ from tarrafa.captures.memento import (
     timemap_links,
 )
 from tarrafa.captures.payload import CapturePayload, CaptureStore, CaptureText
-from tarrafa.captures.reader import Capture
+from tarrafa.captures.reader import COUNTED_MAX, Capture, RowRange, exact_range
 from tarrafa.captures.timestamps import LENGTH, from_http_date, http_date, iso_date
 from tarrafa.errors import ConfigError, NotFound, NotReady
 from tarrafa.i18n import message
@@ -123,9 +123,9 @@ class WebRoutes:
 
     def _timemap(self, request: Request, asked: RequestedUrl) -> Response:
         self._find(asked.url, "")  # taken down, or not there
-        captures = self._store.reader.captures_of(asked.url)
-        start = (asked.page - 1) * TIMEMAP_LINKS_MAX
-        found = TimeMapPage(asked.page, len(captures), captures[start : start + TIMEMAP_LINKS_MAX])
+        reader, keys = self._store.reader, exact_range(asked.url)
+        rows = RowRange(TIMEMAP_LINKS_MAX, (asked.page - 1) * TIMEMAP_LINKS_MAX)
+        found = TimeMapPage(asked.page, reader.count(keys, COUNTED_MAX), list(reader.scan(keys, page=rows)))
         if asked.page > found.pages:
             raise UnknownResource(message("The last page of this TimeMap is {last}.", last=str(found.pages)))
         uris = ReplayUris(self._pages.site_url(request), asked.url)
