@@ -305,7 +305,7 @@ def measure_cdx_queries(root: Path, captures: int) -> None:
             key, digest = surt(url), place.to_bytes(20, "big")
             for version in range(CAPTURES_PER_URL):
                 row = (key, 20260101000000 + version * 10**8, 1, (number + version) * 9000, 9000, url, "text/html",
-                       "200", digest, 0, None, 1, 0, 0)  # fmt: skip
+                       "200", digest, 0, None, None, 1, 0, 0)  # fmt: skip
                 connection.execute(ENTER, row)
     filled = time.process_time() - start
     connection.close()

@@ -40,14 +40,14 @@ from tarrafa.captures.store import (
 )
 from tarrafa.captures.surt import surt
 from tarrafa.i18n import Message
-from tarrafa.model import REDIRECTS, RobotsMeta
+from tarrafa.model import RobotsMeta
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.sqlite import rows
 
 BATCH_RECORDS = 5_000
 POLL_S = 0.5
 SETTLED_S = 10.0  # a `.durable` file that was not written for so long is not read again
-ENTER = "INSERT OR REPLACE INTO captures VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+ENTER = "INSERT OR REPLACE INTO captures VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 CaptureRow = tuple[str | int | bytes | None, ...]
 OnBytesRead = Callable[[int], None]
 log = logging.getLogger(__name__)
@@ -60,8 +60,6 @@ _digits = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)").match
 class _VisitOutcome(msgspec.Struct):
     status: int
     at: float
-    kept: bool = False
-    payload: str = ""
 
 
 class _VisitPage(msgspec.Struct):
@@ -183,7 +181,7 @@ class CapturesFollower:
                 continue
             part = decode_body(path, position, _decode_visit, content)
             outcome = part.outcome
-            if outcome.kept or outcome.payload or outcome.status in REDIRECTS or outcome.status == 304:
+            if outcome.status > 0:  # else there was no response
                 noarchive = part.page is not None and part.page.robots.noarchive
                 is_deleted = self._deletions.covers_visit(part.collection, outcome.at)
                 visit = _VisitOfCapture(position, self._collection(part.collection), noarchive, is_deleted)
@@ -209,7 +207,7 @@ class CapturesFollower:
         return (
             surt(head.url), _timestamp(head.date), number, head.position, head.length, head.url, head.mime,
             head.status, pack_digest(head.digest), kind, _timestamp(head.refers_date) if kind else None,
-            visit.collection if visit else NO_COLLECTION, visit.meta if visit else None,
+            head.refers_url or None, visit.collection if visit else NO_COLLECTION, visit.meta if visit else None,
             visit is not None and visit.noarchive,
         )  # fmt: skip
 

@@ -25,7 +25,9 @@ from tarrafa.runtime.sqlite import rows
 from tarrafa.takedown import CurrentTakedowns
 
 REVISIT_MIME = "warc/revisit"
-COLUMNS = "urlkey, timestamp, file, offset, length, url, mime, status, digest, kind, refers, meta, noarchive"
+COLUMNS = (
+    "urlkey, timestamp, file, offset, length, url, mime, status, digest, kind, refers, refers_url, meta, noarchive"
+)
 ROWS_READ_MAX = 100_000  # by one query, in some .8 s
 COUNTED_MAX = 100_000_000  # captures, for the number of pages
 FIRST_KEY, LAST_KEY = "", "\U0010ffff"
@@ -46,7 +48,8 @@ class Capture:
     offset: int
     name: str
     meta: int | None
-    refers: str = ""
+    refers: str = ""  # the time of the record with the body
+    refers_url: str = ""  # and its URL, if it is another one
     noarchive: bool = False
     confirms: bool = False
 
@@ -192,7 +195,7 @@ class CapturesReader:
 
     def original_of(self, capture: Capture) -> Capture | None:
         """The capture with the body to which a revisit record refers."""
-        keys = KeyRange(capture.urlkey, f"{capture.urlkey}\0")
+        keys = exact_range(capture.refers_url or capture.url)
         found = self.scan(keys, since=capture.refers, until=capture.refers, with_noarchive=True)
         originals = (one for one in found if not one.is_revisit and not one.confirms)
         return next((one for one in originals if one.digest == capture.digest), None)
@@ -223,17 +226,20 @@ class CapturesReader:
                 yield capture
 
     def _capture(self, opened: _Open, row: tuple[Any, ...]) -> Capture:
-        urlkey, timestamp, file, offset, length, url, mime, status, digest, kind, refers, meta, noarchive = row
+        urlkey, timestamp, file, offset, length, url, mime, status, digest, kind = row[:10]
+        refers, refers_url, meta, noarchive = row[10:]
         confirms = False
-        if kind == NOT_MODIFIED_KIND and (original := self._original(opened, urlkey, refers, digest)) is not None:
-            file, offset, length, mime, status, meta, unwanted = original
-            noarchive, confirms = noarchive or unwanted, True
-        elif kind != RESPONSE_KIND:
+        if kind == NOT_MODIFIED_KIND:
+            original = self._original(opened, surt(refers_url) if refers_url else urlkey, refers, digest)
+            if original is not None:
+                file, offset, length, mime, status, meta, unwanted = original
+                noarchive, confirms = noarchive or unwanted, True
+        if kind != RESPONSE_KIND and not confirms:
             mime = REVISIT_MIME
         shown = digest if isinstance(digest, str) else f"sha1:{base32(digest)}"
         return Capture(
             urlkey, f"{timestamp:014d}", url, mime, status, shown, length, offset, opened.name(file), meta,
-            f"{refers:014d}" if refers else "", bool(noarchive), confirms,
+            f"{refers:014d}" if refers else "", refers_url or "", bool(noarchive), confirms,
         )  # fmt: skip
 
     def _original(self, opened: _Open, urlkey: str, refers: int, digest: bytes | str) -> tuple[Any, ...] | None:

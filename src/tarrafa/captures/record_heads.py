@@ -30,6 +30,7 @@ from tarrafa.i18n import Message, message
 KIND_BYTES = 40  # `WARC/1.1`, and the type, which is the first header
 PACKED_HEAD_BYTES, HEAD_BYTES = 1_200, 2_500  # of most heads; longer ones are inflated again
 HEAD_BYTES_MAX = 600 << 10  # a WARC head, and an HTTP header as long as we read one
+URL_AND_KIND_HEADERS = (b"warc-type", b"warc-target-uri", b"warc-refers-to-target-uri")
 _end_of_head = re.compile(rb"\r?\n\r?\n").search
 _kind = re.compile(rb"WARC/1\.[01]\r\nWARC-Type: ([a-z]+)\r\n").match
 _content_type = re.compile(rb"^content-type[ \t]*:((?:[^\n]|\n[ \t])*)", re.I | re.M).search
@@ -39,7 +40,8 @@ OnDamage = Callable[[Path, int, Message | str], None]
 
 
 class CaptureHead(NamedTuple):
-    """What the head of a record says. `mime` is None without a Content-Type; `refers_date`: of a revisit record."""
+    """What the head of a record says. `mime` is None without a Content-Type; `refers_date`, `refers_url`: of a
+    revisit record."""
 
     position: int
     length: int  # of the gzip member
@@ -50,6 +52,7 @@ class CaptureHead(NamedTuple):
     status: str
     mime: str | None
     refers_date: str
+    refers_url: str  # empty: the same URL
     is_not_modified: bool
 
 
@@ -152,10 +155,10 @@ def _capture_head(position: int, length: int, beginning: bytes) -> CaptureHead:
         return fields.get(name, b"").decode("utf-8", "replace")
 
     status, mime = _status_and_mime(rest[0] if rest else b"")
-    kind = text(b"warc-type")
+    kind, url, refers_url = (text(name).strip("<>") for name in URL_AND_KIND_HEADERS)
     return CaptureHead(
-        position, length, kind, text(b"warc-target-uri").strip("<>"), text(b"warc-date"),
-        text(b"warc-payload-digest"), status, mime, text(b"warc-refers-to-date"),
+        position, length, kind, url, text(b"warc-date"), text(b"warc-payload-digest"), status, mime,
+        text(b"warc-refers-to-date"), refers_url if refers_url != url else "",
         kind == REVISIT and fields.get(b"warc-profile", b"").endswith(b"server-not-modified"),
     )  # fmt: skip
 

@@ -40,6 +40,7 @@ CREATE TABLE captures (
     digest     BLOB NOT NULL,     -- 20 bytes: SHA-1; else the text of the header
     kind       INTEGER NOT NULL,  -- 0: response, 1: revisit with the same payload, 2: revisit that says not modified
     refers     INTEGER,           -- of a revisit: the time of the record with the body
+    refers_url TEXT,              -- and its URL, if it is another one
     collection INTEGER NOT NULL,
     meta       INTEGER,           -- where the meta file has the record of its visit
     noarchive  INTEGER NOT NULL,  -- the page asks not to be shown from an archive
