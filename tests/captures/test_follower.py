@@ -11,10 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from tarrafa.archive import revisit_record, warc_writer
 from tarrafa.archive.deletion_log import record_deletions
 from tarrafa.captures import follower
 from tarrafa.captures.follower import CapturesFollower, response_files
+from tarrafa.captures.payload import CaptureStore
 from tarrafa.captures.reader import CapturesReader, KeyRange
+from tarrafa.errors import DataError
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.takedown import parse_target, record_action
 from tests.captures.archive_tools import archive_tools, run_tool
@@ -137,6 +140,25 @@ def test_a_revisit_in_a_file_that_is_read_first_finds_its_original(data):
     follower.catch_up(data)
     assert all('"status": "200"' in line for line in lines_of(data))
     assert lines_of(data, with_noarchive=False) == []
+
+
+@pytest.mark.parametrize("status", [200, 304])
+def test_a_revisit_may_refer_to_another_url_unless_that_is_taken_down(data, monkeypatch, status):
+    """As archives of other programs have it."""
+    other = "http://other.test/the/same"
+    site = SiteArchive(data)
+    digest = site.visit(other, FIRST_AT, b"<p>one</p>")
+    headers = revisit_record.revisit_headers
+    monkeypatch.setattr(warc_writer, "revisit_headers", lambda _, *rest: headers(other, *rest))
+    body = b"<p>one</p>" if status == 200 else b""
+    site.visit(PAGE, FIRST_AT + DAY_S, body, status=status, of=(FIRST_AT, digest), has_page=False)
+    site.close()
+    follower.catch_up(data)
+    store = CaptureStore(data)
+    assert store.read(store.find(PAGE)).body == b"<p>one</p>"
+    record_action(data, "add", parse_target(other), "test", "", time.time())
+    with pytest.raises(DataError, match="is not in this archive"):
+        store.read(store.find(PAGE))
 
 
 def test_damage_is_noted_and_hides_no_other_record(data):

@@ -17,6 +17,7 @@ from tarrafa.runtime.data_dir import DataDirectory
 from tests.captures.archive_tools import pywb_running
 from tests.captures.archived_site import SHY, SiteArchive, new_archive, write_site
 
+pytestmark = pytest.mark.long  # some ten seconds, and the first time a minute to install pywb
 URLS = [
     "http://www.site.test/page.html", "https://site.test/PAGE.html/", "http://site.test/", "http://site.test:8080/",
     "http://sub.site.test/dir/", "http://other.test/dir/dir/p3.html", "http://site.test/encoded/", "http://test/",

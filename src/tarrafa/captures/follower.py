@@ -45,7 +45,7 @@ from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.sqlite import rows
 
 BATCH_RECORDS = 5_000
-POLL_S = 0.5
+POLL_S = 0.2
 SETTLED_S = 10.0  # a `.durable` file that was not written for so long is not read again
 ENTER = "INSERT OR REPLACE INTO captures VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 CaptureRow = tuple[str | int | bytes | None, ...]

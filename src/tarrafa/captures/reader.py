@@ -231,7 +231,7 @@ class CapturesReader:
         confirms = False
         if kind == NOT_MODIFIED_KIND:
             original = self._original(opened, surt(refers_url) if refers_url else urlkey, refers, digest)
-            if original is not None:
+            if original is not None and not (refers_url and self._takedowns.covers(refers_url)):
                 file, offset, length, mime, status, meta, unwanted = original
                 noarchive, confirms = noarchive or unwanted, True
         if kind != RESPONSE_KIND and not confirms:
