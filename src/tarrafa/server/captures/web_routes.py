@@ -166,6 +166,7 @@ class WebRoutes:
             memento=lambda timestamp: ReplayUris("", found.url).memento(timestamp),
             raw=ReplayUris("", found.url).memento(found.timestamp, raw=True),
             timemap=ReplayUris("", found.url).timemap(),
+            iso=iso_date,
             moment=lambda timestamp: iso_date(timestamp).replace("T", " ").replace("Z", " UTC"),
             here=here,
             **values,
