@@ -14,7 +14,8 @@ from tarrafa.captures.payload import CaptureText
 
 LINES_MAX = 4_000  # of each text that are aligned
 _markdown_signs = re.compile(r"([\\`*_\[\]<>])").sub
-_line_signs = re.compile(r"^(\s*)([#+-]|\d+[.)])(?=\s)").sub
+_line_signs = re.compile(r"^([#+-])(?=\s)").sub
+_numbered = re.compile(r"^(\d+)([.)])(?=\s)").sub
 
 
 class DiffLine(NamedTuple):
@@ -75,4 +76,4 @@ def to_markdown(text: CaptureText) -> str:
 
 
 def _escaped(line: str) -> str:
-    return _line_signs(r"\1\\\2", _markdown_signs(r"\\\1", line))
+    return _numbered(r"\1\\\2", _line_signs(r"\\\1", _markdown_signs(r"\\\1", line)))
