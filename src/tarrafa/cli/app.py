@@ -66,7 +66,7 @@ COMMANDS = {
     "rebuild": Command(
         OPERATE,
         "rebuild_export_import:rebuild",
-        "Rebuild frontier, graph, index, triples, captures from the archive.",
+        "Rebuild frontier, graph, index, triples or captures.",
     ),
     "export": Command(OPERATE, "rebuild_export_import:export", "Export frontier, statements or captures to a file."),
     "import": Command(OPERATE, "rebuild_export_import:import_", "Import an exported frontier."),

@@ -78,7 +78,7 @@ def rebuild(
         ),
     ] = None,
 ) -> None:
-    """Rebuild frontier, graph, index, triples, captures from the archive.
+    """Rebuild frontier, graph, index, triples or captures.
 
     Stop the crawl first. The old index answers searches until the new one is complete; the disk must hold both.
 
@@ -132,7 +132,7 @@ def export(
     where: FrontierAddress = None,
     token_file: TokenFile = None,
 ) -> None:
-    """Export the frontier, all statements, or the index of captures to a file.
+    """Export frontier, statements or captures to a file.
 
     The file is a snapshot of one moment; the crawl may run meanwhile. With --frontier, stop its workers first.
 

@@ -64,7 +64,7 @@ class ShownDiff(msgspec.Struct, frozen=True, rename={"old": "from", "new": "to"}
 
 
 def versions(url: Url, data: Data = DEFAULT_DATA, limit: Versions = VERSIONS_SHOWN, as_json: Json = False) -> None:
-    """List the captures of a URL."""
+    """List the archived captures of a URL."""
     store = CaptureStore(existing_data(data))
     store.reader.raise_if_taken_down(url)
     found = store.reader.captures_of(url, with_noarchive=True)
@@ -83,7 +83,7 @@ def show(
     limit: Lines = LINES_SHOWN,
     as_json: Json = False,
 ) -> None:
-    """Show an archived copy of a URL."""
+    """Show an archived copy of a URL: text, Markdown or bytes."""
     if as_text + raw + markdown > 1 or (raw and as_json):
         raise ConfigError("--text, --raw, --markdown: one of them; --raw has no --json")
     store = CaptureStore(existing_data(data))
@@ -111,7 +111,7 @@ def diff(
     context: Annotated[int, typer.Option("--context", min=0, max=1_000, help="Lines around a change.")] = CONTEXT_LINES,
     as_json: Json = False,
 ) -> None:
-    """Show what changed in the text of a URL between two dates."""
+    """Show what changed in a page between two dates."""
     store = CaptureStore(existing_data(data))
     before, after = (store.read_text(store.find_by_date(url, date)) for date in (old, new))
     found = compare_texts(before.lines, after.lines)
