@@ -16,7 +16,7 @@ import apsw
 from apsw import sqlite_extra
 
 from tarrafa.captures.cdx_query import CdxFilter, CdxQuery
-from tarrafa.captures.reader import COUNTED_MAX, REVISIT_MIME, Capture, CapturesReader, RowRange
+from tarrafa.captures.reader import REVISIT_MIME, Capture, CapturesReader, RowRange
 from tarrafa.captures.timestamps import earliest, latest, seconds
 from tarrafa.errors import QueryError
 from tarrafa.i18n import message
@@ -57,7 +57,7 @@ def cdx_fields(reader: CapturesReader, query: CdxQuery, *, with_files: bool) -> 
 
 def count_pages(reader: CapturesReader, query: CdxQuery) -> int:
     """The number of pages of the range, of so many captures before filters."""
-    return -(-reader.count(query.keys, COUNTED_MAX) // query.page_size)
+    return -(-reader.count(query.keys) // query.page_size)
 
 
 def _fields_of(capture: Capture, *, with_files: bool) -> CdxFields:

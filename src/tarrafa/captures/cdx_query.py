@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, cast, get_args
 
-from tarrafa.captures.reader import KeyRange
+from tarrafa.captures.reader import COUNTED_MAX, KeyRange
 from tarrafa.captures.surt import surt
 from tarrafa.captures.timestamps import is_timestamp
 from tarrafa.errors import QueryError
@@ -17,7 +17,6 @@ from tarrafa.i18n import message
 URL_CHARS_MAX = 4_000
 LIMIT_DEFAULT, LIMIT_MAX = 10_000, 50_000
 PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX = 3_000, 20_000
-PAGES_MAX = 100_000
 FILTERS_MAX, FILTER_CHARS_MAX = 10, 300
 FIELDS_MAX, COLLAPSES_MAX = 20, 3
 VALUE_CHARS_SHOWN = 60
@@ -121,6 +120,7 @@ def parse_cdx_query(parameters: Iterable[tuple[str, str]]) -> CdxQuery:
     closest, reverse = given.timestamp("closest"), sort == "reverse" or given.is_on("reverse")
     if sort == "closest" and not closest:
         raise QueryError(message("sort=closest needs closest=, a timestamp."))
+    page_size = given.integer("pageSize", PAGE_SIZE_DEFAULT, 1, PAGE_SIZE_MAX)
     if given.single.get("limit", "").strip("-0") == "" and "limit" in given.single:
         raise QueryError(message("limit must not be 0."))
     return CdxQuery(
@@ -137,8 +137,8 @@ def parse_cdx_query(parameters: Iterable[tuple[str, str]]) -> CdxQuery:
         output=cast(Output, given.one_of("output", get_args(Output)) or "cdxj"),
         collapses=tuple(map(_collapse, given.many.get("collapse", []))),
         collapse_time=given.integer("collapseTime", 0, 1, 14),
-        page=given.integer("page", 0, 0, PAGES_MAX) if "page" in given.single else None,
-        page_size=given.integer("pageSize", PAGE_SIZE_DEFAULT, 1, PAGE_SIZE_MAX),
+        page=given.integer("page", 0, 0, COUNTED_MAX // page_size) if "page" in given.single else None,
+        page_size=page_size,
         counts_pages=given.is_on("showNumPages"),
         resolves_revisits=given.is_on("resolveRevisits"),
     )

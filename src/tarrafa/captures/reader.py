@@ -29,7 +29,7 @@ COLUMNS = (
     "urlkey, timestamp, file, offset, length, url, mime, status, digest, kind, refers, refers_url, meta, noarchive"
 )
 ROWS_READ_MAX = 100_000  # by one query, in some .8 s
-COUNTED_MAX = 100_000_000  # captures, for the number of pages
+COUNTED_MAX = 20_000_000  # captures of a range that is read by pages, in some seconds
 FIRST_KEY, LAST_KEY = "", "\U0010ffff"
 
 
@@ -153,11 +153,14 @@ class CapturesReader:
             for _, together in groupby(found, key=lambda one: (one.urlkey, one.timestamp)):
                 yield from sorted(together, key=Capture.cdxj, reverse=reverse)
 
-    def count(self, keys: KeyRange, most: int) -> int:
-        """The number of rows of a range, hidden ones included; at most so many are counted."""
+    def count(self, keys: KeyRange) -> int:
+        """The number of rows of a range, hidden ones included; more than `COUNTED_MAX` raise `QueryError`."""
         sql = "SELECT count(*) FROM (SELECT 1 FROM captures WHERE urlkey >= ? AND urlkey < ? LIMIT ?)"
         with self._opened() as opened:
-            return int(rows(opened.connection, sql, (*keys, most))[0][0])
+            found = int(rows(opened.connection, sql, (*keys, COUNTED_MAX + 1))[0][0])
+        if found > COUNTED_MAX:
+            raise _too_many_rows(COUNTED_MAX)
+        return found
 
     def captures_of(self, url: str, *, with_noarchive: bool = False) -> list[Capture]:
         """All captures of a URL, in order of time."""
@@ -218,7 +221,7 @@ class CapturesReader:
         takedowns = self._takedowns.now()
         for read, row in enumerate(opened.connection.execute(sql, bindings)):
             if read == rows_max:
-                raise _too_many_rows()
+                raise _too_many_rows(ROWS_READ_MAX)
             if takedowns and takedowns.covers(row[5]):
                 continue
             capture = self._capture(opened, row)
@@ -256,10 +259,10 @@ def exact_range(url: str) -> KeyRange:
     return KeyRange(key, f"{key}\0")
 
 
-def _too_many_rows() -> QueryError:
+def _too_many_rows(most: int) -> QueryError:
     return QueryError(
         message(
             "More than {most} captures would have to be read: name a URL or a longer prefix, or read them by `page`.",
-            most=ROWS_READ_MAX,
+            most=most,
         )
     )

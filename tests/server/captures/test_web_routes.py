@@ -95,6 +95,7 @@ def test_cdx_limits_from_the_end_and_collapses(site):
         ("url=" + "a" * 4_001, "url may have at most 4000 characters"),
         ("url=a.br&fl=" + ",".join("a" * 21), "fl may name at most 20 fields"),
         ("url=a.br&page=-1", "page must be a number from 0"),
+        ("url=a.br&page=6667", "page must be a number from 0 to 6666"),
         ("url=a.br&pageSize=0", "pageSize must be a number from 1"),
         ("url=a.br&sort=up", "sort must be one of"),
         ("url=a.br&sort=closest", "needs closest="),

@@ -32,7 +32,7 @@ from tarrafa.captures.memento import (
     timemap_links,
 )
 from tarrafa.captures.payload import CapturePayload, CaptureStore, CaptureText
-from tarrafa.captures.reader import COUNTED_MAX, Capture, RowRange, exact_range
+from tarrafa.captures.reader import Capture, RowRange, exact_range
 from tarrafa.captures.timestamps import LENGTH, from_http_date, http_date, iso_date
 from tarrafa.errors import ConfigError, NotFound, NotReady
 from tarrafa.i18n import message
@@ -125,7 +125,7 @@ class WebRoutes:
         self._find(asked.url, "")  # taken down, or not there
         reader, keys = self._store.reader, exact_range(asked.url)
         rows = RowRange(TIMEMAP_LINKS_MAX, (asked.page - 1) * TIMEMAP_LINKS_MAX)
-        found = TimeMapPage(asked.page, reader.count(keys, COUNTED_MAX), list(reader.scan(keys, page=rows)))
+        found = TimeMapPage(asked.page, reader.count(keys), list(reader.scan(keys, page=rows)))
         if asked.page > found.pages:
             raise UnknownResource(message("The last page of this TimeMap is {last}.", last=str(found.pages)))
         uris = ReplayUris(self._pages.site_url(request), asked.url)
