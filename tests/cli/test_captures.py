@@ -45,7 +45,7 @@ def run(data: DataDirectory, *arguments: str | Path) -> Done:
             code = int(left.code or 0)
         out.flush()
         errors.flush()
-    return Done(code, *(one.buffer.getvalue().decode() for one in (out, errors)))  # type: ignore[attr-defined]
+    return Done(code, *(one.buffer.getvalue().decode() for one in (out, errors)))
 
 
 def test_versions_lists_every_capture_with_what_is_special_about_it(data):
