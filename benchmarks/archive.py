@@ -5,7 +5,8 @@ repository). All writers get the same visits: request, response, metadata, text 
 counts is processor time; the writers take turns, so that a busy machine changes little, and the ratio is the median of
 those of all rounds. fastwarc at level 3 is how Tarrafa wrote and read until decision 0246: all three followers read
 everything. Sizes are compared with zlib's level 3, too: fastwarc has zlib-rs, which packs more densely. `--sync`
-measures the time to make two files durable, one after the other and side by side.
+measures the time to make two files durable, one after the other and side by side. `--captures N`: what the follower of
+the captures costs a page, beside warcio's indexer, and CDX queries a second with N captures in the index.
 """
 
 import argparse
@@ -22,6 +23,7 @@ from contextlib import ExitStack
 from html import escape
 from io import BytesIO
 from pathlib import Path
+from urllib.parse import parse_qsl
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -35,6 +37,7 @@ from tarrafa.archive.warc_reader import ALL_CONVERSIONS, follow, read_record
 from tarrafa.archive.warc_writer import STATEMENTS_TYPE, WarcExchange, WarcWriter, sha1_digest
 from tarrafa.model import Outcome, VisitRecord
 from tarrafa.parse.page import parse
+from tarrafa.runtime.data_dir import DataDirectory
 
 DOCUMENTS = Path(__file__).parents[1] / "docs"
 HEAD = (
@@ -245,15 +248,93 @@ def measure_syncs(root: Path, rounds: int) -> None:
         print(f"fdatasync of two files with {pages} pages, ms: {shown}")
 
 
+# -- captures ----------------------------------------------------------------------------------------------------------
+
+CDX_QUERIES = {
+    "exact": "url=http://www.s{n}.example/artigos/{n}/pagina.html",
+    "closest": "url=http://www.s{n}.example/artigos/{n}/pagina.html&closest=20260101&limit=1",
+    "prefix, 100 lines": "url=http://www.s{n}.example/artigos/*&limit=100",
+    "domain, 100 lines, reverse": "url=*.s{n}.example&limit=100&sort=reverse",
+    "host, 100 of an expression": "url=http://www.s{n}.example/&matchType=host&limit=100&filter=~mime:text/.*",
+}
+URLS_PER_HOST, CAPTURES_PER_URL = 500, 4
+QUERY_S = 1.0
+
+
+def measure_capture_follower(root: Path, pages: int, rounds: int) -> None:
+    """The follower of the captures, beside warcio's indexer, which reads the same file and writes text."""
+    from warcio.indexer import Indexer
+
+    from tarrafa.captures import follower
+
+    data = DataDirectory(root / "captures")
+    data.create()
+    writer = WarcWriter(data.archive, "w1", AT)
+    for one in enumerate(prose(pages)):
+        writer.append(*visit(*one))
+    writer.close()
+    (path,) = follower.response_files(data.archive)
+    fields = "warc-target-uri,http:content-type,http:status,warc-payload-digest,length,offset,filename"
+    work: dict[str, Callable[[int], None]] = {
+        "tarrafa": lambda _: exhaust(iter([follower.rebuild(data)])),
+        "warcio": lambda _: Indexer(fields, [str(path)], str(root / "index.json")).process_all(),
+    }
+    print(f"\ncaptures: {pages} pages")
+    show("index captures", in_turns(work, rounds), "warcio", pages, 1.0)
+
+
+def measure_cdx_queries(root: Path, captures: int) -> None:
+    """Queries a second of one process, without HTTP. The captures are entered as the follower enters them."""
+    from tarrafa.captures.cdx_lines import cdx_lines
+    from tarrafa.captures.cdx_query import parse_cdx_query
+    from tarrafa.captures.follower import ENTER
+    from tarrafa.captures.reader import CapturesReader
+    from tarrafa.captures.store import captures_file, open_writer
+    from tarrafa.captures.surt import surt
+
+    data = DataDirectory(root / "queries")
+    data.create()
+    connection, start = open_writer(data), time.process_time()
+    with connection:
+        connection.execute("INSERT INTO files VALUES (1, 'tarrafa-20260101000000-w1-00001')")
+        for number in range(0, captures, CAPTURES_PER_URL):
+            place = number // CAPTURES_PER_URL
+            host = place % (captures // URLS_PER_HOST // CAPTURES_PER_URL)
+            url = f"http://www.s{host}.example/artigos/{place}/pagina.html"
+            key, digest = surt(url), place.to_bytes(20, "big")
+            for version in range(CAPTURES_PER_URL):
+                row = (key, 20260101000000 + version * 10**8, 1, (number + version) * 9000, 9000, url, "text/html",
+                       "200", digest, 0, None, None, 1, 0, 0)  # fmt: skip
+                connection.execute(ENTER, row)
+    filled = time.process_time() - start
+    connection.close()
+    size = captures_file(data).path.stat().st_size / captures
+    print(f"{captures:,} captures: {size:.0f} bytes each, entered in {filled / captures * 1e6:.1f} us each")
+    reader, hosts = CapturesReader(data), captures // URLS_PER_HOST // CAPTURES_PER_URL
+    for name, query in CDX_QUERIES.items():
+        asked = lines = 0
+        start = time.process_time()
+        while (taken := time.process_time() - start) < QUERY_S:
+            parameters = parse_qsl(query.format(n=asked * 7919 % hosts))
+            lines += sum(1 for _ in cdx_lines(reader, parse_cdx_query(parameters), with_files=True))
+            asked += 1
+        print(f"  {name}: {asked / taken:,.0f} queries/s, {lines / asked:.1f} lines each")
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--pages", type=int, default=300)
     options.add_argument("--rounds", type=int, default=9)
     options.add_argument("--sync", action="store_true")
+    options.add_argument("--captures", type=int, default=0, metavar="N")
     chosen = options.parse_args()
     with tempfile.TemporaryDirectory(prefix="tarrafa-bench-") as folder:
         if chosen.sync:
             measure_syncs(Path(folder), 50)
+            return
+        if chosen.captures:
+            measure_capture_follower(Path(folder), chosen.pages, chosen.rounds)
+            measure_cdx_queries(Path(folder), chosen.captures)
             return
         kinds = {"prose": prose, "real text": real_text}
         good = [

@@ -20,7 +20,7 @@ FLOORS = [
     {"search"},
     {"triples"},
     {"index"},
-    {"graph"},
+    {"graph", "captures"},
     {"frontier"},
     {"fetch"},
     {"archive"},

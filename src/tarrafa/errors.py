@@ -17,6 +17,7 @@ says what is wrong, where, and what to do, in one line; the command line prints 
     ├── Busy                      all query processes are in use: try again soon
     ├── ShardUnavailable          a shard of the index does not answer; the others may
     ├── PageTakenDown             a page that was taken down
+    ├── CaptureNotShown           a page that asks not to be shown from an archive (noarchive)
     ├── FrontierError             the frontier refused or is unreachable
     │   ├── LeaseLost             this worker no longer holds the lease that it reports on: another worker may
     │   ├── Unreachable           the frontier does not answer; it may come back, and is worth waiting for
@@ -90,6 +91,10 @@ class ShardUnavailable(TarrafaError):
 
 class PageTakenDown(TarrafaError):
     """The requested page was taken down."""
+
+
+class CaptureNotShown(TarrafaError):
+    """The requested page asks not to be shown from an archive."""
 
 
 class FrontierError(TarrafaError):

@@ -5,6 +5,7 @@ import os
 import tracemalloc
 import zlib
 from collections.abc import Callable
+from typing import get_args
 
 import brotli
 import pytest
@@ -12,6 +13,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tarrafa.config.sections import ContentEncoding
 from tarrafa.fetch.content_encoding import (
     CODINGS_MAX,
     DECODERS,
@@ -21,7 +23,7 @@ from tarrafa.fetch.content_encoding import (
     decode_body,
     decode_chunked,
 )
-from tarrafa.fetch.http_message import ACCEPT_ENCODING, ResponseHead
+from tarrafa.fetch.http_message import ResponseHead
 
 TEXT = bytes(range(256)) * 40 + b"ol\xc3\xa1 " * 3_000
 
@@ -49,7 +51,7 @@ def test_every_coding_that_we_ask_for_is_undone(coding):
 
 
 def test_we_ask_for_what_we_can_undo_and_nothing_else():
-    assert set(ACCEPT_ENCODING.split(", ")) == set(DECODERS) - {"x-gzip"}
+    assert set(get_args(ContentEncoding)) == set(DECODERS) - {"x-gzip"}
 
 
 def test_codings_upon_each_other_come_off_in_turn():

@@ -102,7 +102,7 @@ def test_a_worker_that_is_killed_is_seen_and_started_again_and_nothing_is_lost(t
     assert last.pid != victims[0].pid
     assert last.died > victims[0].since
     assert f"{last.name} died: killed by signal 9 (SIGKILL)" in lines
-    assert {one.role for one in beat.processes} == {"frontier", "worker", "graph", "index", "triples"}
+    assert {one.role for one in beat.processes} == {"frontier", "worker", "graph", "captures", "index", "triples"}
     assert {one.state for one in beat.processes} == {"running"}
 
 
@@ -258,7 +258,8 @@ def test_two_machines_that_join_share_the_crawl_and_are_both_seen_and_no_secret_
     for name in ("one", "two"):
         state = cluster.states()[name]
         assert not state.is_silent
-        assert {process.role for process in state.beat.processes} == {"worker", "graph", "index", "triples", "search"}
+        roles = {"worker", "graph", "captures", "index", "triples", "search"}
+        assert {process.role for process in state.beat.processes} == roles
         shard = RemoteShard(state.beat.address, Token(SECRET.encode()), limit_s=20.0)
         wait_for(shard.documents, one)
         shard.close()

@@ -13,7 +13,6 @@ import pytest
 from tarrafa.archive.warc_reader import follow, worker_of
 from tarrafa.cli import status_top
 from tarrafa.clock import boottime
-from tarrafa.fetch.http_message import ACCEPT_ENCODING
 from tarrafa.model import SearchResult
 from tarrafa.parse.url import host_key, split
 from tarrafa.report import local_measurements
@@ -142,7 +141,7 @@ def test_sizes_are_what_came_over_the_wire(report, crawled, pages):
 def _bytes_of(journey: Journey, page: TruthPage) -> int:
     """Of the body, asked for as the crawler does."""
     parts = split(page.url)
-    lines = [f"GET {parts.target} HTTP/1.1", f"Host: {parts.host}", f"Accept-Encoding: {ACCEPT_ENCODING}"]
+    lines = [f"GET {parts.target} HTTP/1.1", f"Host: {parts.host}", "Accept-Encoding: gzip, deflate, br"]
     with socket.create_connection(("127.0.0.1", journey.web.port), timeout=10) as connection:
         connection.sendall("\r\n".join([*lines, "Connection: close", "", ""]).encode())
         answer = b"".join(iter(lambda: connection.recv(1 << 16), b""))

@@ -78,7 +78,10 @@ class ArchiveDeletions:
 
     def covers(self, record: VisitRecord) -> bool:
         """Whether a visit belongs to a deleted collection, by the deletions read so far."""
-        return record.outcome.at <= self._latest.get(record.collection, -1.0)
+        return self.covers_visit(record.collection, record.outcome.at)
+
+    def covers_visit(self, collection: str, at: float) -> bool:
+        return at <= self._latest.get(collection, -1.0)
 
     def _read_notes(self, path: Path, length: int) -> None:
         for position, head, content in read_records(path, 0, length):

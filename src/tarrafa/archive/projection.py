@@ -188,6 +188,9 @@ class ProjectionDeletions:
     def covers(self, record: VisitRecord) -> bool:
         return self._deletions.covers(record)
 
+    def covers_visit(self, collection: str, at: float) -> bool:
+        return self._deletions.covers_visit(collection, at)
+
 
 class ProjectionTakedowns:
     """The takedowns in force, and those applied in the committed projection."""

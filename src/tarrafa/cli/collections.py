@@ -290,6 +290,7 @@ async def control_collection(
 
 def delete_collection(data: DataDirectory, address: Address | None, name: str) -> str:
     """Delete a collection of the frontier at that address, or of the data directory; the message to print."""
+    from tarrafa.captures import follower as captures
     from tarrafa.graph import follower as graph
     from tarrafa.index import follower as index
     from tarrafa.triples import follower as triples
@@ -309,7 +310,7 @@ def delete_collection(data: DataDirectory, address: Address | None, name: str) -
             raise
         asyncio.run(_delete_offline(data, name))
     credentials.write(data, name, [])  # no collection sends them any more
-    followers = (graph.drop_deleted(data), index.drop_deleted(data), triples.drop_deleted(data))
+    followers = tuple(one.drop_deleted(data) for one in (graph, index, triples, captures))
     return f"{name}: deleted{'' if address is None and all(followers) else LATER}"
 
 

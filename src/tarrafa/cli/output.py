@@ -29,6 +29,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tarrafa.clock import boottime
+from tarrafa.errors import ConfigError
 from tarrafa.i18n import ENGLISH
 from tarrafa.runtime.terminal import PLAIN_EVERY_S, escape_unprintable, print_note, printable
 
@@ -59,6 +60,14 @@ def print_document(content: bytes, *, can_escape: bool = True) -> None:
     if can_escape:
         text = escape_unprintable(text)
     sys.stdout.write(printable(text) if sys.stdout.isatty() else text)
+    sys.stdout.flush()
+
+
+def print_bytes(content: bytes) -> None:
+    """Write bytes of others, unchanged, to a file or program; a terminal could take them for commands."""
+    if sys.stdout.isatty():
+        raise ConfigError("these are bytes as archived: write them to a file (> FILE) or a program (| less)")
+    sys.stdout.buffer.write(content)
     sys.stdout.flush()
 
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -13,6 +14,8 @@ import typer
 
 from tarrafa.archive.warc_reader import bytes_behind, durable_lengths, survey_archive, visit_lengths
 from tarrafa.archive.warc_writer import recover_archive
+from tarrafa.captures import follower as captures
+from tarrafa.captures.reader import CapturesReader, KeyRange
 from tarrafa.cli.crawl import connected
 from tarrafa.cli.options import DEFAULT_DATA, CollectionFilter, Data, FrontierAddress, TokenFile
 from tarrafa.cli.output import EscapedOutput, ProgressBar
@@ -49,11 +52,14 @@ from tarrafa.triples.nquads_export import StatementExport, check_file_name, comp
 from tarrafa.triples.status import triples_status
 
 STDOUT = Path("-")
+DAMAGED_SHOWN = 20
 NAMES_SHOWN = 3  # of workers that prevent an export
 
 
 def rebuild(
-    what: Annotated[Literal["graph", "index", "triples", "frontier"], typer.Argument(help="What to rebuild.")],
+    what: Annotated[
+        Literal["graph", "index", "triples", "captures", "frontier"], typer.Argument(help="What to rebuild.")
+    ],
     data: Data = DEFAULT_DATA,
     collections: Annotated[
         list[Path] | None,
@@ -72,11 +78,11 @@ def rebuild(
         ),
     ] = None,
 ) -> None:
-    """Rebuild frontier, graph, index or triples from the archive.
+    """Rebuild frontier, graph, index, triples or captures.
 
     Stop the crawl first. The old index answers searches until the new one is complete; the disk must hold both.
 
-    If killed, run it again: frontier and index are unchanged, graph and triples are incomplete until then.
+    If killed, run it again: frontier and index are unchanged, the others are incomplete until then.
     """
     directory = DataDirectory(data)
     if what == "frontier":
@@ -92,6 +98,11 @@ def rebuild(
         raise ConfigError(f"{directory.root}: a crawl runs here; stop it first")
     with lock:
         recover_archive(directory.archive)
+        if what == "captures":
+            print_line(f"captures: rebuilt, {counted(rebuild_captures(directory), 'capture')}")
+            for name, offset, reason in islice(captures.damaged_records(directory), DAMAGED_SHOWN):
+                print_note(f"{name}.warc.gz: damaged: the record at {offset} is left out: {reason}")
+            return
         if what == "index":
             count = rebuild_index(directory, layout)
         else:
@@ -100,8 +111,10 @@ def rebuild(
 
 
 def export(
-    what: Annotated[Literal["frontier", "statements"], typer.Argument(help="What to export.")],
-    file: Annotated[Path, typer.Argument(help="File to write; -: standard output (statements, or frontier as jsonl).")],
+    what: Annotated[Literal["frontier", "statements", "captures"], typer.Argument(help="What to export.")],
+    file: Annotated[
+        Path, typer.Argument(help="File to write; -: standard output (statements, captures, or frontier as jsonl).")
+    ],
     data: Data = DEFAULT_DATA,
     collection: CollectionFilter = None,
     form: Annotated[
@@ -119,7 +132,7 @@ def export(
     where: FrontierAddress = None,
     token_file: TokenFile = None,
 ) -> None:
-    """Export the frontier, or all statements, to a file.
+    """Export frontier, statements or captures to a file.
 
     The file is a snapshot of one moment; the crawl may run meanwhile. With --frontier, stop its workers first.
 
@@ -127,9 +140,16 @@ def export(
 
     statements: the structured data of all pages as N-Quads, with the page as graph; the file name ends in .nq, .nq.gz
     or .nq.zst.
+
+    captures: a sorted CDXJ file, with which pywb serves the archive as it lies. Without what is taken down, and without
+    pages that ask not to be shown from an archive.
     """
     directory = DataDirectory(data)
-    if what == "statements":
+    if what == "captures":
+        if form is not None or use != "any" or collection is not None:
+            raise ConfigError("--format, --for and --collection are not for captures: one file has them all")
+        sentence = export_captures(directory, file, force=force)
+    elif what == "statements":
         if form is not None:
             raise ConfigError("--format is for the frontier only; statements are N-Quads")
         sentence = export_statements(directory, file, collection, None if use == "any" else use, force=force)
@@ -259,6 +279,19 @@ def export_statements(
     return f"{file}: {counted(found.statements, 'statement')} of {counted(found.pages, 'page')}{left_out}"
 
 
+def export_captures(data: DataDirectory, file: Path, *, force: bool) -> str:
+    """Export the index of captures as CDXJ; the message to print."""
+    data.check_version()
+    if file != STDOUT and file.exists() and not force:
+        raise ConfigError(f"{file}: exists already; nothing was changed (--force replaces it)")
+    found, count = CapturesReader(data).scan(KeyRange(), rows_max=None), 0
+    with ExitStack() as stack:
+        output = sys.stdout.buffer if file == STDOUT else stack.enter_context(replace_atomically(file))
+        for count, capture in enumerate(found, 1):  # noqa: B007 (their number)
+            output.write(f"{capture.cdxj()}\n".encode())
+    return f"{file}: {counted(count, 'capture')}"
+
+
 async def import_frontier(data: DataDirectory, file: Path, address: Address | None = None) -> str:
     """Import into the frontier of a data directory, or into the one at an address; the message to print."""
     with ProgressBar("checking", file.stat().st_size if file.is_file() else 0) as progress:
@@ -342,6 +375,13 @@ def rebuild_index(data: DataDirectory, divided: str | None) -> int:
     if there and there != fitting:
         rebuild_triples(data)
     return count
+
+
+def rebuild_captures(data: DataDirectory) -> int:
+    """Rebuild the index of captures; their number."""
+    size = sum(path.stat().st_size for path in captures.response_files(data.archive))
+    with ProgressBar("reading captures", size) as progress:
+        return captures.rebuild(data, progress)
 
 
 def rebuild_triples(data: DataDirectory) -> int:

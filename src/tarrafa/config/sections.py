@@ -123,6 +123,9 @@ class PolitenessConfig(_ConfigSection, frozen=True):
     email: str = ""
 
 
+ContentEncoding = Literal["gzip", "deflate", "br", "zstd"]
+
+
 class FetchConfig(_ConfigSection, frozen=True):
     """Limits of a transfer, and how many hosts one worker visits at once."""
 
@@ -135,6 +138,7 @@ class FetchConfig(_ConfigSection, frozen=True):
     host_failures_max: int = 6
     bandwidth: ByteSize | None = None
     host_bandwidth: ByteSize | None = None
+    encodings: tuple[ContentEncoding, ...] = ("gzip", "deflate", "br")  # without zstd: decision 0296
     sitemaps: bool = True
     feeds: bool = True
 

@@ -12,7 +12,6 @@ import msgspec
 from tarrafa.fetch.transfer_limits import BandwidthLimiter
 from tarrafa.i18n import Message
 
-ACCEPT_ENCODING = "gzip, deflate, br, zstd"
 HEADER_BYTES_MAX = 256 << 10
 CONTENT_TYPE_CHARS_MAX, CONTENT_TYPES_CACHED_MAX = 300, 256
 WITHHELD = "(withheld)"  # replaces a secret where a request is shown

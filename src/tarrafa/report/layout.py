@@ -568,6 +568,7 @@ def storage_part_name(part: str, _: Translator) -> str:
         "index": _("Full-text index"),
         "graph": _("Link graph"),
         "triples": _("Triple store"),
+        "captures": _("Index of captures"),
         "other": _("Everything else"),
     }
     return names[part]

@@ -26,7 +26,7 @@ from tarrafa.search.request import SearchRequest
 from tarrafa.search.result_cache import SearchResultCache, index_version
 from tarrafa.search.searcher import Searcher
 
-PROJECTIONS = ("index", "graph", "triples")
+PROJECTIONS = ("index", "graph", "triples", "captures")
 WORDS_PER_LETTER = 200
 LETTERS = "abcdefghijlmnoprstuv"
 WORD_CHARS_MIN = 4

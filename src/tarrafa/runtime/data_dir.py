@@ -47,6 +47,7 @@ class DataDirectory:
     frontier = _PathBelow("frontier.sqlite")  # the only mutable truth about URLs
     archive = _PathBelow("archive")  # the only truth about content
     graph = _PathBelow("graph")  # graph, index and triples follow the archive and can be rebuilt from it
+    captures = _PathBelow("captures")  # follows the archive, too: which URL was archived when, and where
     cursors = _PathBelow("cursors")  # how far each library reader (`tarrafa.crawl.pages`) has read
     outbox = _PathBelow("outbox")  # reports of workers that wait for an unreachable frontier server
     crawlers = _PathBelow("crawlers.sqlite")  # messages to external crawlers, and which of them were acknowledged
@@ -109,7 +110,7 @@ class DataDirectory:
 
     @property
     def _folders(self) -> tuple[Path, ...]:
-        return self.archive, self.index, self.graph, self.triples, self.cursors
+        return self.archive, self.captures, self.index, self.graph, self.triples, self.cursors
 
     def _is_prepared(self, path: Path) -> bool:
         """Whether a new data directory may have this in it: an empty folder of ours, such as a mounted disk."""

@@ -4,6 +4,8 @@
     /why  /help                            explanation of a score; how to search
     /suggest  /opensearch.xml              completions; how a browser adds this search
     /page  /site  /page.json  /site.json   all that is known of a page or a site (page_site_routes.py)
+    /cdx                                   CDX server: which captures there are (captures/cdx_routes.py)
+    /web/  /copy                           Memento, text and bytes of a capture (captures/web_routes.py)
     /data  /thing  /data.json  /thing.json entities and their pages (entities/routes.py)
     /status  /status.json                  state of the crawl, if available, for local requests and signed-in users
     /queries.json                          the query log, for local requests
@@ -31,6 +33,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 
+from tarrafa.captures.payload import CaptureStore
 from tarrafa.clock import Clock
 from tarrafa.coordinator.node.messages import NODES_PATH
 from tarrafa.errors import TarrafaError
@@ -47,6 +50,8 @@ from tarrafa.server.auth.authentication import Authenticator
 from tarrafa.server.auth.request_origin import NO_PROXIES, TrustedProxies
 from tarrafa.server.auth.required_role import AccessLevel, GuardedRoute
 from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest, check_all_guarded, guard_routes
+from tarrafa.server.captures.cdx_routes import CdxRoutes
+from tarrafa.server.captures.web_routes import WebRoutes
 from tarrafa.server.console.console import Console, api_error_response
 from tarrafa.server.crawler_api import PATH as CRAWLERS_PATH
 from tarrafa.server.entities.routes import EntityRoutes
@@ -157,10 +162,13 @@ def create_app(
     search = SearchRoutes(
         searcher, pages, lambda: (searcher.present_shards, index_version(data)), record, time.time, asked
     )
+    captures = CaptureStore(data)
     mounted = {CRAWLERS_PATH: crawlers, SHARD_PATH: shard, NODES_PATH: settings.nodes}
     routes = [
         *search.routes(),
         *EntityRoutes(data, pages).routes(),
+        *CdxRoutes(captures).routes(),
+        *WebRoutes(captures, pages).routes(),
         *PageSiteRoutes(data, pages, searcher, settings.address).routes(),
         *SparqlEndpoint(
             data, pages, sparql or SparqlPool(data), authenticator.client_address_of, searcher.matching_pages

@@ -8,6 +8,7 @@ from starlette.requests import ClientDisconnect
 
 from tarrafa.errors import (
     Busy,
+    CaptureNotShown,
     ConfigError,
     DataError,
     FrontierError,
@@ -52,6 +53,7 @@ ERROR_STATUSES: dict[type[Exception], int] = {
     FrontierError: 503,
     ShardUnavailable: 503,
     PageTakenDown: 451,
+    CaptureNotShown: 403,
     ClientDisconnect: 400,
 }
 RETRY_AFTER_S = 5

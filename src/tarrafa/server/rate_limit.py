@@ -34,7 +34,7 @@ RATE_PER_S_MAX = 1_000_000.0
 BURST_S = 6.0
 BUCKETS_MAX = 20_000
 EXEMPT_PATHS = ("/static/", "/healthz", "/crawl/", "/shard/")  # the last two are for programs that know the token
-REQUEST_COSTS = {"/sparql": 5.0, "/suggest": 0.2, "/console/login": 2.0}  # per request; other paths: 1
+REQUEST_COSTS = {"/sparql": 5.0, "/cdx": 5.0, "/suggest": 0.2, "/console/login": 2.0}  # per request; other paths: 1
 log = logging.getLogger(__name__)
 UNKNOWN_PROXY = (
     "X-Forwarded-For of %s is ignored, so all its requests count as one client; a proxy is named with --behind-proxy"

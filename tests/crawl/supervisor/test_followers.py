@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from tarrafa.captures import follower as captures
 from tarrafa.crawl.supervisor import followers
 from tarrafa.crawl.supervisor.followers import FollowerCatchUp
 from tarrafa.frontier import address
@@ -38,6 +39,7 @@ FOLLOWERS = {
     "graph": lambda data: graph.catch_up(data, lambda collection, weights: None),
     "index": index.catch_up,
     "triples": triples.catch_up,
+    "captures": captures.catch_up,
 }
 
 
@@ -54,6 +56,7 @@ def test_it_is_over_when_everybody_has_it_and_what_comes_later_is_not_waited_for
     assert graph.behind(data)
     assert index.behind(data)
     assert triples_status.behind(data)
+    assert captures.behind(data)
 
 
 def test_the_frontier_must_have_heard_what_the_graph_says_of_the_collection_and_of_no_other(data):
@@ -61,6 +64,7 @@ def test_the_frontier_must_have_heard_what_the_graph_says_of_the_collection_and_
     write(data, OTHERS, "w2")
     index.catch_up(data)
     triples.catch_up(data)
+    captures.catch_up(data)
     ours, others = FollowerCatchUp(data, "ours"), FollowerCatchUp(data, "others")
     with pytest.raises(ConnectionError):
         graph.catch_up(data, tell_nobody)
@@ -74,6 +78,7 @@ def test_what_the_triple_store_has_not_published_is_not_over(data):
     write(data, OURS, "w1")
     graph.catch_up(data, lambda collection, weights: None)
     index.catch_up(data)
+    captures.catch_up(data)
     passage = FollowerCatchUp(data, "ours")
     with triples.TriplesFollower(data) as follower:
         follower.read(1.0)
@@ -86,11 +91,13 @@ def test_what_the_triple_store_has_not_published_is_not_over(data):
         assert passage.is_complete(), "though there is a later commit, which is not published"
 
 
-@pytest.mark.parametrize(("projection", "is_nice"), [("graph", False), ("index", False), ("triples", True)])
-def test_only_the_triple_store_leaves_the_processor_to_the_crawl(data, monkeypatch, projection, is_nice):
+@pytest.mark.parametrize(
+    ("projection", "is_nice"), [("graph", False), ("index", False), ("triples", True), ("captures", True)]
+)
+def test_only_triple_store_and_captures_leave_the_processor_to_the_crawl(data, monkeypatch, projection, is_nice):
     niceness = list[int]()
     monkeypatch.setattr(os, "nice", niceness.append)
-    for follower in (graph, index, triples):
+    for follower in (graph, index, triples, captures):
         monkeypatch.setattr(follower, "follow", lambda *arguments: None)
     for name in ("on_sigterm", "send_from_thread"):
         monkeypatch.setattr(followers, name, lambda *arguments: None)

@@ -194,7 +194,7 @@ async def test_stopped_processes_are_killed_and_started_again(tmp_path):
         supervisor.watchdog.on_heartbeat = lambda heartbeat: heard.add(heartbeat.pid)
         await wait_until(lambda: {one.pid for one in supervisor.children} <= heard, "all children send heartbeats")
         first = {one.name: one.pid for one in supervisor.children}
-        assert set(first) == {"frontier", "w1", "graph", "index", "triples"}
+        assert set(first) == {"frontier", "w1", "graph", "captures", "index", "triples"}
         for pid in first.values():
             os.kill(pid, signal.SIGSTOP)
 

@@ -186,7 +186,7 @@ def test_other_machines_join_with_the_token_only(furnished):
 SEARCH = {
     "/", "/search.json", "/search.csv", "/search.rss", "/search.atom", "/why", "/help", "/suggest", "/opensearch.xml",
     "/page", "/page.json", "/site", "/site.json", "/data", "/data.json", "/thing", "/thing.json", "/sparql", "/static",
-    "/healthz", "/api", "/api/openapi.json", "/console/login", "/suggest-site",
+    "/cdx", "/web/{rest:path}", "/copy", "/healthz", "/api", "/api/openapi.json", "/console/login", "/suggest-site",
     "/console/report.css",  # a style sheet, and nothing else
 }  # fmt: skip
 ELSEWHERE = {"X-Forwarded-For": "203.0.113.9"}

@@ -175,7 +175,7 @@ def _kept_bytes(data: DataDirectory, pages: int) -> float | None:
     if pages < SAMPLE_MIN:
         return None
     files = [data.frontier]
-    for folder in (data.archive, data.graph, data.root / "index", data.root / "triples"):
+    for folder in (data.archive, data.captures, data.graph, data.root / "index", data.root / "triples"):
         found = (Path(where) / name for where, _, names in os.walk(folder) for name in names)
         files += islice(found, FILES_MEASURED_MAX)
     size = 0

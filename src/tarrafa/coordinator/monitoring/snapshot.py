@@ -16,7 +16,7 @@ from tarrafa.index.index_status import KeptPages
 
 ALERT_FOR_S = 15.0  # the death of a process is shown in red, also after its restart
 DEATH_SHOWN_FOR_S = 60.0  # the cause of the death is shown
-FOLLOWERS = frozenset({"graph", "index", "triples"})
+FOLLOWERS = frozenset({"graph", "captures", "index", "triples"})
 
 
 class VisitStatusCount(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""The followers of a data directory: one process for the graph, and one each for every part of index and triple store.
+"""The followers of a data directory: a process each for graph, captures, and every part of index and triple store.
 
 A follower keeps its projection up to date with the archive. It never touches the crawl: only the graph's weights are
 sent to the frontier. `Followers` and `FollowerCatchUp` are for the supervisor: which of them run, and whether they have
@@ -28,9 +28,10 @@ if TYPE_CHECKING:
 
 MODULE = "tarrafa.crawl.supervisor.followers"
 PROGRESS_TIME_SHARE = 0.005  # of our time for measuring the backlog: an archive may have thousands of files
-# Of the triple store, which needs little. Index and graph have the priority of the workers: what they have not done
-# when the last page has come is waited for, while a processor is idle.
+# Of triple store and captures, which need little. Index and graph have the priority of the workers: what they have not
+# done when the last page has come is waited for, while a processor is idle.
 NICE = 5
+LOW_PRIORITY = frozenset({"triples", "captures"})
 CaughtUp = Callable[[], bool]  # whether all that was archived until some moment has reached the followers; blocks
 ReadCursor = Callable[[DataDirectory], archive.Cursor]
 Follow = Callable[[DataDirectory, threading.Event], None]
@@ -69,7 +70,8 @@ class Followers:
         """Create the children anew: the previous ones were dismissed."""
         from tarrafa.index import shards
 
-        self.children = [ChildProcess.for_module(self._data, "graph", MODULE, projection="graph")]
+        names = ("graph", "captures")
+        self.children = [ChildProcess.for_module(self._data, name, MODULE, projection=name) for name in names]
         for part in shards.parts(self._data):
             for role in ("index", "triples"):
                 name = f"{role}-{part.part}" if part.part else role
@@ -99,13 +101,16 @@ class Followers:
     def are_caught_up(self) -> bool:
         """Whether everything archived is in graph, index and triple store, and its weights are in the frontier; or no
         follower is wanted."""
+        from tarrafa.captures import follower as captures
         from tarrafa.graph import follower as graph
         from tarrafa.index import follower as index
         from tarrafa.triples import status as triples_status
 
         if self.are_dismissed:
             return True
-        return not (graph.behind(self._data) or index.behind(self._data) or triples_status.behind(self._data))
+        if graph.behind(self._data) or index.behind(self._data):
+            return False
+        return not (triples_status.behind(self._data) or captures.behind(self._data))
 
 
 class FollowerCatchUp:
@@ -117,11 +122,14 @@ class FollowerCatchUp:
         self._commits: list[int] | None = None  # commits of the triple store that hold all of it, to be published
 
     def is_complete(self) -> bool:
+        from tarrafa.captures import follower as captures
         from tarrafa.graph import follower as graph
         from tarrafa.index import follower as index
         from tarrafa.triples import status as triples_status
 
         if graph.behind(self._data, self._until, self._collection) or index.behind(self._data, self._until):
+            return False
+        if captures.behind(self._data, self._until):
             return False
         if self._commits is None:
             found = triples_status.commits(self._data, self._until)
@@ -138,9 +146,9 @@ def main(data: DataDirectory, projection: str, part: str = "") -> None:
     """Follow, until the supervisor ends this process."""
     stop, data = threading.Event(), DataDirectory(data.root, part)
     on_sigterm(stop.set)
-    read_cursor, follow = {"graph": _graph, "index": _index, "triples": _triples}[projection]()
+    read_cursor, follow = FOLLOWERS[projection]()
     send_from_thread(data, FollowerHeartbeat(data, projection, read_cursor).heartbeat)
-    if projection == "triples":
+    if projection in LOW_PRIORITY:
         os.nice(NICE)
     follow(data, stop)
 
@@ -171,6 +179,15 @@ def _triples() -> tuple[ReadCursor, Follow]:
     from tarrafa.triples import follower, status
 
     return status.cursor, follower.follow
+
+
+def _captures() -> tuple[ReadCursor, Follow]:
+    from tarrafa.captures import follower
+
+    return follower.cursor, follower.follow
+
+
+FOLLOWERS = {"graph": _graph, "captures": _captures, "index": _index, "triples": _triples}
 
 
 class FollowerHeartbeat:

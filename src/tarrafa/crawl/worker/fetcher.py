@@ -26,7 +26,6 @@ from tarrafa.credentials import Credential, CredentialCache, mask_response_head
 from tarrafa.fetch.content_encoding import DecodedBodyTooLarge, UndecodableBody, decode_body
 from tarrafa.fetch.http_client import HttpClient
 from tarrafa.fetch.http_message import (
-    ACCEPT_ENCODING,
     FetchRequest,
     FetchResponse,
     ResponseHead,
@@ -57,7 +56,8 @@ def user_agent(collection: Collection) -> str:
 
 def build_request(url: str, collection: Collection, visit: Visit | None = None) -> FetchRequest:
     """The request for a page, or for robots.txt when there is no visit."""
-    headers = [("User-Agent", user_agent(collection)), ("Accept", ACCEPT), ("Accept-Encoding", ACCEPT_ENCODING)]
+    encodings = ", ".join(collection.fetch.encodings) or "identity"
+    headers = [("User-Agent", user_agent(collection)), ("Accept", ACCEPT), ("Accept-Encoding", encodings)]
     if visit is not None and visit.etag:
         headers.append(("If-None-Match", visit.etag))
     if visit is not None and visit.last_modified:

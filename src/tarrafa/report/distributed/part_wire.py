@@ -60,7 +60,7 @@ FLAGS = 2 * LICENSED
 HostKey = Annotated[str, Meta(pattern=HOST_KEY, max_length=TEXT_CHARS_MAX)]
 Short = Annotated[str, Meta(max_length=NAME_CHARS_MAX)]
 NameTable = Literal["types", "languages", "charsets", "collectors"]  # NAME_TABLES without hosts
-PartName = Literal["archive", "metadata", "frontier", "index", "graph", "triples", "other"]
+PartName = Literal["archive", "metadata", "frontier", "index", "graph", "triples", "captures", "other"]
 Kind = Literal["data", "index", "other"]
 REDIRECT_ROW = np.dtype([("url", "u8"), ("target", "u8"), ("visit", "u4"), ("code", "i2")])
 CollectionTimes = Annotated[
