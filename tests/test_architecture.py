@@ -55,6 +55,7 @@ SHARED_NAMES = {
     "reader": "reads a projection for search",
     "routes": "HTTP routes of a folder",
     "schema": "tables or fields of a store",
+    "store": "the SQLite store of a room",
     "takedown": "takedowns of URLs, hosts and sites: their log, and its commands",
 }
 SHARED_NAMES_MAX = 25
