@@ -55,7 +55,9 @@ _next_record = re.compile(
     rb"WARC/\d{1,2}\.\d{1,3}[ \t]*\r?\n[A-Za-z][A-Za-z-]*[ \t]*:"
     rb"|(?<=\n)(?:https?|dns|ftp|filedesc)://?[^\s]{1,2000} [0-9.]{7,15} \d{14} [^\n]{1,300} \d{1,12}\r?\n"
 )
-_begins_record = re.compile(rb"[\r\n]*(?:WARC/\d|[A-Za-z][A-Za-z0-9+.-]{1,20}:\S{0,400} [0-9A-Fa-f.:]{2,45} \d{12,17} )").match
+_begins_record = re.compile(
+    rb"[\r\n]*(?:WARC/\d|[A-Za-z][A-Za-z0-9+.-]{1,20}:\S{0,400} [0-9A-Fa-f.:]{2,45} \d{12,17} )"
+).match
 
 
 class Damage(NamedTuple):
@@ -131,7 +133,7 @@ class ForeignRecord(NamedTuple):
 # -- unpacking ---------------------------------------------------------------------------------------------------------
 
 
-class _DamagedMember(Exception):  # noqa: N818 (it never leaves this module)
+class _DamagedMember(Exception):
     """A gzip member or zstd frame that cannot be unpacked, at an offset."""
 
     def __init__(self, offset: int, reason: Message | str) -> None:
@@ -139,7 +141,7 @@ class _DamagedMember(Exception):  # noqa: N818 (it never leaves this module)
         self.offset, self.reason = offset, reason
 
 
-class _NextMember(Exception):  # noqa: N818
+class _NextMember(Exception):
     """Another record begins, in a member of its own, where content of the present one was expected."""
 
     def __init__(self, offset: int) -> None:
@@ -184,9 +186,7 @@ class _Unzstd:
     wants_input = True
 
     def __init__(self, dictionary: zstandard.ZstdCompressionDict | None) -> None:
-        self._object = zstandard.ZstdDecompressor(
-            dict_data=dictionary, max_window_size=ZSTD_WINDOW_MAX
-        ).decompressobj()
+        self._object = zstandard.ZstdDecompressor(dict_data=dictionary, max_window_size=ZSTD_WINDOW_MAX).decompressobj()
 
     def unpack(self, data: bytes) -> bytes:
         return bytes(self._object.decompress(data))
@@ -306,7 +306,7 @@ class _Stream:
     def _begin_member(self, place: int) -> bool:
         """Begin the next member; False: there are no more."""
         while True:
-            if len(self._pending) < 8:  # noqa: PLR2004 (magic number and length of a skippable frame)
+            if len(self._pending) < 8:
                 self._read_raw(RAW_BYTES)
             if not self._pending.strip(b"\0"):  # nothing, or the padding of a tape
                 if not self._pending:
@@ -345,7 +345,7 @@ class RecordReader:
         self.form = self._detect_form()
         self._stream = _Stream(self, 0)
         self._candidates = self._damages = 0
-        self.is_foreign = False  # whether the first bytes are of no archive at all
+        self.unpack_damage: Damage | None = None
 
     def close(self) -> None:
         self.bytes.close()
@@ -388,6 +388,14 @@ class RecordReader:
     def position(self) -> int:
         """How much of the source was read, for a progress bar."""
         return self._stream.address()[0]
+
+    def unpacked(self) -> Iterator[bytes]:
+        """All unpacked bytes, up to the first damage of their compression, which is then in `unpack_damage`."""
+        try:
+            while piece := self._stream.take(PIECE_BYTES):
+                yield piece
+        except _DamagedMember as error:
+            self.unpack_damage = Damage(error.offset, error.reason)
 
     def records(self) -> Iterator[ForeignRecord | Damage]:
         """All records from the beginning, with the damage between them."""
@@ -474,7 +482,7 @@ class RecordReader:
             return Damage(address[0], message("its header has no length"))
         text = {name: str(value, "utf-8", "replace") for name, value in found.groupdict(b"").items()}
         rest = text["rest"].split(" ")  # version 1: the type; version 2: type, code, checksum, place, offset, file
-        kind = " ".join(rest) if len(rest) < 6 else rest[0]  # noqa: PLR2004
+        kind = " ".join(rest) if len(rest) < 6 else rest[0]
         fields = {
             "warc-target-uri": text["url"], "warc-date": text["date"], "warc-ip-address": text["ip"],
             "content-type": "" if kind in {"-", "no-type"} else kind,
@@ -567,7 +575,7 @@ def _decode_digest(value: str, size: int) -> bytes | None:
         if len(value) == 2 * size and _HEX.fullmatch(value):
             return bytes.fromhex(value)
         for decode, group in ((base64.b32decode, 8), (base64.urlsafe_b64decode, 4)):
-            text = value.rstrip("=").upper() if group == 8 else value.rstrip("=").translate(str.maketrans("+/", "-_"))  # noqa: PLR2004
+            text = value.rstrip("=").upper() if group == 8 else value.rstrip("=").translate(str.maketrans("+/", "-_"))
             with contextlib.suppress(ValueError):
                 decoded = decode(text + "=" * (-len(text) % group))
                 if len(decoded) == size:
