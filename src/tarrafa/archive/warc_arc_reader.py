@@ -35,6 +35,7 @@ DICTIONARY_BYTES_MAX = 16 << 20
 BOMB_BYTES_MIN, BOMB_RATIO = 256 << 20, 400  # a member that unpacks to so much, and so densely, is damage
 CANDIDATES_MAX = 100_000  # places that are tried in one file, to find the next member behind damage
 DAMAGES_MAX = 10_000  # in one file; then the rest is skipped
+BLANK_BYTES = 1 << 10
 PADDING = b"\r\n \t\0"  # between records
 OVERLAP_BYTES = 4 << 10  # of two windows in which the next record is searched
 FILEDESC = "filedesc"  # kind of the first record of an ARC file
@@ -216,6 +217,7 @@ class _Stream:
         self._data, self._at, self._base = b"", 0, 0  # unpacked bytes at hand; where we are; place of the first
         self._marks: list[tuple[int, int]] = [(0, offset)] if self._form == "plain" else []
         self._ended = False
+        self.failure: _DamagedMember | None = None
         self.guards = False  # whether another record may not begin in a new member now
 
     @property
@@ -231,7 +233,8 @@ class _Stream:
         return (offset + place - begun, 0) if self._form == "plain" else (offset, place - begun)
 
     def peek(self, count: int) -> bytes:
-        """So many bytes from here, fewer at the end only."""
+        """So many bytes from here, fewer at the end or before damage, which is then in `failure`: what was read ahead of
+        it is whole."""
         if len(self._data) - self._at < count:
             parts = [self._data[self._at :]]
             have = len(parts[0])
@@ -240,6 +243,8 @@ class _Stream:
                 while have < count and (piece := self._next_piece(have)) is not None:
                     parts.append(piece)
                     have += len(piece)
+            except _DamagedMember as error:
+                self.failure, self._ended = error, True
             finally:
                 self._data = b"".join(parts)
         return self._data[self._at : self._at + count]
@@ -262,6 +267,18 @@ class _Stream:
             self._at += step
             left -= step
         return count - left
+
+    def check_failure(self) -> None:
+        """Raise the damage that ended the bytes."""
+        if self.failure is not None:
+            raise self.failure
+
+    def check_members(self, size: int) -> None:
+        """Raise `_NextMember` if a record begins in a member within the next bytes, as far as they are at hand."""
+        for begun, offset in self._marks:
+            at = begun - self._base
+            if self._at < at < min(self._at + size, len(self._data)) and _begins_record(self._data[at : at + 1000]):
+                raise _NextMember(offset)
 
     def _next_piece(self, have: int) -> bytes | None:
         """The next unpacked bytes, or None at the end; `have` are at hand already."""
@@ -394,6 +411,7 @@ class RecordReader:
         try:
             while piece := self._stream.take(PIECE_BYTES):
                 yield piece
+            self._stream.check_failure()
         except _DamagedMember as error:
             self.unpack_damage = Damage(error.offset, error.reason)
 
@@ -419,9 +437,10 @@ class RecordReader:
         stream = self._stream
         stream.guards, address = False, stream.address()
         try:
-            while blank := len(start := stream.peek(PIECE_BYTES)) - len(start.lstrip(PADDING)):
+            while blank := len(start := stream.peek(BLANK_BYTES)) - len(start.lstrip(PADDING)):
                 stream.skip(blank)
             if not start:
+                stream.check_failure()
                 return
             address = stream.address()
             found = self._parse_head()
@@ -441,11 +460,14 @@ class RecordReader:
         stream = self._stream
         behind_head = stream.place
         stream.guards = address[1] == 0 and self.form != "plain"
+        if stream.guards:
+            stream.check_members(head.size)
         content = stream.take(min(head.size, self._content_max))
         there = len(content) + stream.skip(head.size - len(content))
         stream.guards = False
         if there == head.size:
             return head._replace(content=content)
+        stream.check_failure()
         damage = Damage(
             address[0], message("it is cut off: {there} of {size} bytes", there=str(there), size=str(head.size))
         )
@@ -461,6 +483,7 @@ class RecordReader:
             return self._parse_arc_line(stream.peek(HEADER_BYTES_MAX), address)
         end = _header_end(block) or _header_end(block := stream.peek(HEADER_BYTES_MAX))
         if end is None:
+            stream.check_failure()
             stream.skip(1)
             return Damage(address[0], message("its header has no end"))
         fields, concurrent = _parse_fields(block[: end.start()])
@@ -475,6 +498,8 @@ class RecordReader:
         """The first line of an ARC record: URL, address, date, type and length, in version 2 with more in between."""
         found = _arc_line.match(block)
         if found is None:
+            if b"\n" not in block:
+                self._stream.check_failure()
             self._stream.skip(1)
             return Damage(address[0], message("no WARC or ARC record begins here"))
         self._stream.skip(found.end())
@@ -500,6 +525,8 @@ class RecordReader:
             if found is not None:
                 stream.skip(found.start())
                 return
+            if len(window) < PIECE_BYTES:
+                stream.check_failure()
             step = max(1, len(window) - OVERLAP_BYTES) if len(window) == PIECE_BYTES else len(window)
             stream.skip(step)
 

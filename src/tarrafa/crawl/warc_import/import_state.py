@@ -184,7 +184,9 @@ class ImportState:
 
     def count_open(self) -> int:
         sql = "SELECT count(*) FROM capture WHERE done = 0 AND source IN (SELECT source FROM session)"
-        return int(self._run(sql).fetchall()[0][0])
+        (found,) = self._run(sql).fetchall()[0]
+        assert isinstance(found, int)
+        return found
 
     def open_captures(self) -> Iterator[CaptureRow]:
         """The captures that are not imported yet, in the order of their dates."""
@@ -236,8 +238,8 @@ class ImportState:
     def first_date(self) -> float | None:
         """The date of the first capture of this import."""
         sql = "SELECT min(at) FROM capture WHERE source IN (SELECT source FROM session)"
-        found: float | None = self._run(sql).fetchall()[0][0]
-        return found
+        (found,) = self._run(sql).fetchall()[0]
+        return found if isinstance(found, float) else None
 
     def finish(self, revision: int) -> None:
         """All captures of this import are in: only that is remembered, and their keys."""
