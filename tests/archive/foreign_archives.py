@@ -49,7 +49,8 @@ class WarcFile:
             fields = [("Content-Type", content_type), *headers]
             http = StatusAndHeaders(status, fields, protocol="HTTP/1.1") if content_type or headers else None
         record = self.writer.create_warc_record(
-            url, kind, payload=io.BytesIO(body), http_headers=http, warc_headers_dict={"WARC-Date": date} | (warc or {}),
+            url, kind, payload=io.BytesIO(body), http_headers=http,
+            warc_headers_dict={"WARC-Date": date} | (warc or {}),
             warc_content_type="" if kind in {"response", "revisit"} else content_type,
         )  # fmt: skip
         self.starts.append(self.buffer.tell())

@@ -233,8 +233,8 @@ class _Stream:
         return (offset + place - begun, 0) if self._form == "plain" else (offset, place - begun)
 
     def peek(self, count: int) -> bytes:
-        """So many bytes from here, fewer at the end or before damage, which is then in `failure`: what was read ahead of
-        it is whole."""
+        """So many bytes from here, fewer at the end or before damage, which is then in `failure`: what is before it is
+        whole."""
         if len(self._data) - self._at < count:
             parts = [self._data[self._at :]]
             have = len(parts[0])

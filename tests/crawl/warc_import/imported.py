@@ -57,7 +57,7 @@ def frontier_state(data: DataDirectory) -> dict[str, list[tuple[Any, ...]]]:
     return {
         "url": rows(data, f"SELECT {URL_COLUMNS} FROM url ORDER BY url"),
         "visit": rows(data, "SELECT * FROM visit ORDER BY host, id, number"),
-        "pending": rows(data, "SELECT * FROM pending ORDER BY host, id"),
+        "pending": rows(data, "SELECT host, id FROM pending ORDER BY host, id"),
         "counter": rows(data, "SELECT * FROM counter WHERE value != 0 ORDER BY collection, bucket"),
         "held": rows(data, "SELECT id FROM host WHERE worker IS NOT NULL"),
     }

@@ -274,7 +274,7 @@ def test_robots_txt_and_sitemaps_are_known_as_to_a_crawl(tmp_path, data):
     assert rows(data, "SELECT robots_status, robots_expires FROM host") == [(200, at(1) + 86_400)]
     assert rows(data, "SELECT role, status FROM url WHERE url = 'http://a.test/map.xml'") == [(1, 200)]
     assert rows(data, "SELECT state FROM url WHERE url = 'http://a.test/listed'") == [(int(UrlState.PENDING),)]
-    assert [url for kind, url, *_ in warc_records(data, "response")][0] == "http://a.test/robots.txt"
+    assert next(url for kind, url, *_ in warc_records(data, "response")) == "http://a.test/robots.txt"
 
 
 def chunked(body: bytes) -> bytes:
