@@ -85,7 +85,8 @@ def warcprox(journey: Journey, folder: Path) -> Iterator[str]:
         port = int(reserved.getsockname()[1])
     process = subprocess.Popen(
         [python, "-c", WARCPROX, str(journey.web.port), "-p", str(port), "-d", folder / "warcs", "-z",
-         "-j", folder / "dedup", "--stats-db-file", folder / "stats", "-c", folder / "ca.pem", "--certs-dir", folder / "certs"],
+         "-j", folder / "dedup", "--stats-db-file", folder / "stats", "-c", folder / "ca.pem",
+         "--certs-dir", folder / "certs"],
         stdout=subprocess.DEVNULL, stderr=(folder / "warcprox.log").open("wb"),
     )  # fmt: skip
     try:
