@@ -2,9 +2,9 @@
 
 The pages are those of `benchmarks/archive.py`, real text of some 27 KB with 45 links. `--pages` of them are written
 with warcio, one gzip member for each record, and imported without the followers: the survey, the parser processes,
-archive and frontier. Processor time is of all processes. Then the file is read only, by our reader, warcio and fastwarc, in
-turns. `--damage` flips bits in copies of a file, and counts the records that each of the three still gives; what raises
-something else than its own error, or is silent about the loss, is told.
+archive and frontier. Processor time is of all processes. Then the file is read only, by our reader, warcio and
+fastwarc, in turns. `--damage` flips bits in copies of a file, and counts the records that each of the three still
+gives; what raises something else than its own error, or is silent about the loss, is told.
 """
 
 import argparse
