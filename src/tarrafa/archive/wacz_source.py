@@ -17,7 +17,6 @@ from xxhash import xxh3_64_hexdigest
 
 from tarrafa.archive.warc_arc_reader import BOMB_BYTES_MIN, BOMB_RATIO, ZIP_MAGIC, ArchiveSource, Damage
 from tarrafa.errors import ConfigError
-from tarrafa.i18n import message
 
 ENDINGS = (".warc", ".warc.gz", ".warc.zst", ".arc", ".arc.gz", ".arc.zst", ".wacz")
 MEMBERS_MAX = 100_000  # of a package
@@ -57,9 +56,9 @@ def open_sources(path: Path, scratch: Path, check_space: Callable[[], None]) -> 
             for member in members:
                 yield _open_member(path, package, member, scratch, check_space)
             if not members:
-                yield whole, Damage(0, message("the package holds no archive"))
+                yield whole, Damage(0, "the package holds no archive")
     except (zipfile.BadZipFile, ValueError, NotImplementedError, OverflowError) as error:
-        yield whole, Damage(0, message("no readable ZIP file ({error})", error=str(error)[:80]))
+        yield whole, Damage(0, f"no readable ZIP file ({str(error)[:80]})")
 
 
 def _is_archive(name: str) -> bool:
@@ -75,15 +74,15 @@ def _open_member(
         file.seek(member.header_offset)
         header = file.read(LOCAL_HEADER.size)
     if len(header) < LOCAL_HEADER.size or not header.startswith(ZIP_MAGIC):
-        return broken, Damage(member.header_offset, message("the package has no such member here"))
+        return broken, Damage(member.header_offset, "the package has no such member here")
     if member.flag_bits & 1:
-        return broken, Damage(member.header_offset, message("the member is encrypted"))
+        return broken, Damage(member.header_offset, "the member is encrypted")
     _, name_size, extra_size = LOCAL_HEADER.unpack(header)
     start = member.header_offset + 30 + name_size + extra_size
     if member.compress_type == zipfile.ZIP_STORED:
         there = path.stat().st_size - start
         if member.file_size > there:
-            damage = Damage(member.header_offset, message("the member is cut off"))
+            damage = Damage(member.header_offset, "the member is cut off")
             return ArchiveSource(path, name, start, max(0, there)), damage
         return ArchiveSource(path, name, start, member.file_size), None
     return _unpack_member(package, member, name, scratch, check_space)
@@ -102,10 +101,10 @@ def _unpack_member(
                 file.write(part)
                 size += len(part)
                 if size > BOMB_BYTES_MIN and size > BOMB_RATIO * max(1, member.compress_size):
-                    damage = Damage(member.header_offset, message("it unpacks to implausibly much"))
+                    damage = Damage(member.header_offset, "it unpacks to implausibly much")
                     break
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
-        reason = message("it cannot be unpacked ({error})", error=str(error)[:80])
+        reason = f"it cannot be unpacked ({str(error)[:80]})"
         damage = Damage(member.header_offset, reason)
     return ArchiveSource(unpacked, name), damage
 

@@ -23,7 +23,6 @@ import zstandard
 from isal import igzip_lib
 
 from tarrafa.archive.warc_record import IGZIP_ERROR
-from tarrafa.i18n import Message, message
 
 HEADER_BYTES_MAX = 64 << 10  # of one record
 FIELDS_MAX = 200  # header fields of one record
@@ -65,7 +64,7 @@ class Damage(NamedTuple):
     """What could not be read, and where."""
 
     offset: int
-    reason: Message | str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +136,8 @@ class ForeignRecord(NamedTuple):
 class _DamagedMember(Exception):
     """A gzip member or zstd frame that cannot be unpacked, at an offset."""
 
-    def __init__(self, offset: int, reason: Message | str) -> None:
-        super().__init__(str(reason))
+    def __init__(self, offset: int, reason: str) -> None:
+        super().__init__(reason)
         self.offset, self.reason = offset, reason
 
 
@@ -305,15 +304,15 @@ class _Stream:
                 self._read_raw(unpacker.raw_bytes)
             data, self._pending = self._pending[: unpacker.raw_bytes], self._pending[unpacker.raw_bytes :]
             if not data:
-                raise _DamagedMember(offset, message("it has no end: the file is cut off"))
+                raise _DamagedMember(offset, "it has no end: the file is cut off")
             self._member_raw += len(data)
         try:
             piece = unpacker.unpack(data)
         except PACK_ERRORS as error:
-            raise _DamagedMember(offset, message("it cannot be unpacked ({error})", error=str(error)[:80])) from None
+            raise _DamagedMember(offset, f"it cannot be unpacked ({str(error)[:80]})") from None
         unpacked = place + len(piece) - begun
         if unpacked > BOMB_BYTES_MIN and unpacked > BOMB_RATIO * self._member_raw:
-            raise _DamagedMember(offset, message("it unpacks to implausibly much"))
+            raise _DamagedMember(offset, "it unpacks to implausibly much")
         if unpacker.eof:
             self._pending, self._unpacker = unpacker.unused + self._pending, None
         if begins and self.guards and _begins_record(piece[:1000]):
@@ -337,7 +336,7 @@ class _Stream:
                 continue
             magic = GZIP_MAGIC if self._form == "gzip" else ZSTD_MAGIC
             if not self._pending.startswith(magic):
-                raise _DamagedMember(offset, message("no compressed data begin here"))
+                raise _DamagedMember(offset, "no compressed data begin here")
             self._unpacker = self._reader.unpacker()
             self._member, self._member_raw = (offset, place), 0
             self._marks.append((place, offset))
@@ -388,7 +387,7 @@ class RecordReader:
                     content = stream.read(DICTIONARY_BYTES_MAX)
             self._dictionary = zstandard.ZstdCompressionDict(content)
         except PACK_ERRORS as error:
-            self._begin_damage = Damage(0, message("its dictionary cannot be read ({error})", error=str(error)[:80]))
+            self._begin_damage = Damage(0, f"its dictionary cannot be read ({str(error)[:80]})")
 
     def read_at(self, offset: int, skip: int) -> ForeignRecord | Damage:
         """The record at an address that an earlier reading gave."""
@@ -400,7 +399,7 @@ class RecordReader:
             self._stream = _Stream(self, offset)
         for item in self._next():
             return item
-        return Damage(offset, message("no record is here any more"))
+        return Damage(offset, "no record is here any more")
 
     def position(self) -> int:
         """How much of the source was read, for a progress bar."""
@@ -427,7 +426,7 @@ class RecordReader:
                 if isinstance(item, Damage):
                     self._damages += 1
             if self._damages > DAMAGES_MAX:
-                yield Damage(self.position(), message("too much damage: the rest of the file is skipped"))
+                yield Damage(self.position(), "too much damage: the rest of the file is skipped")
                 return
             if is_over:
                 return
@@ -450,7 +449,7 @@ class RecordReader:
                 return
             yield self._with_content(found, address)
         except _NextMember as error:
-            yield Damage(address[0], message("its Content-Length leads into the next record"))
+            yield Damage(address[0], "its Content-Length leads into the next record")
             self._stream = _Stream(self, error.offset)
         except _DamagedMember as error:
             yield Damage(error.offset, error.reason)
@@ -468,9 +467,7 @@ class RecordReader:
         if there == head.size:
             return head._replace(content=content)
         stream.check_failure()
-        damage = Damage(
-            address[0], message("it is cut off: {there} of {size} bytes", there=str(there), size=str(head.size))
-        )
+        damage = Damage(address[0], f"it is cut off: {there} of {head.size} bytes")
         if self.form == "plain":  # records behind a wrong length are found again
             self._stream = _Stream(self, address[0] + max(1, behind_head - (stream.place - there)))
             self._resynchronize()
@@ -485,12 +482,12 @@ class RecordReader:
         if end is None:
             stream.check_failure()
             stream.skip(1)
-            return Damage(address[0], message("its header has no end"))
+            return Damage(address[0], "its header has no end")
         fields, concurrent = _parse_fields(block[: end.start()])
         stream.skip(end.end())
         length = fields.get("content-length", "")
         if not (length.isascii() and length.isdigit() and len(length) <= LENGTH_DIGITS_MAX):
-            return Damage(address[0], message("its header has no Content-Length"))
+            return Damage(address[0], "its header has no Content-Length")
         kind = fields.get("warc-type", "").lower()
         return ForeignRecord(*address, kind, fields, int(length), b"", concurrent=concurrent)
 
@@ -501,10 +498,10 @@ class RecordReader:
             if b"\n" not in block:
                 self._stream.check_failure()
             self._stream.skip(1)
-            return Damage(address[0], message("no WARC or ARC record begins here"))
+            return Damage(address[0], "no WARC or ARC record begins here")
         self._stream.skip(found.end())
         if found["length"] == b"-":
-            return Damage(address[0], message("its header has no length"))
+            return Damage(address[0], "its header has no length")
         text = {name: str(value, "utf-8", "replace") for name, value in found.groupdict(b"").items()}
         rest = text["rest"].split(" ")  # version 1: the type; version 2: type, code, checksum, place, offset, file
         kind = " ".join(rest) if len(rest) < 6 else rest[0]

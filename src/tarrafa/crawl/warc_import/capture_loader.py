@@ -19,7 +19,6 @@ from tarrafa.crawl.warc_import.capture import (
     response_of,
 )
 from tarrafa.crawl.warc_import.import_state import NO_REQUEST, CaptureRow, ImportState, reference_hash
-from tarrafa.i18n import message
 
 CONTENT_BYTES_MAX = 64 << 20  # of one record
 REQUEST_BYTES_MAX = 64 << 10
@@ -46,14 +45,14 @@ class CaptureLoader:
         if isinstance(record, Damage):
             return record
         if record.kind not in CAPTURES:
-            return Damage(row.offset, message("the record is another one than before"))
+            return Damage(row.offset, "the record is another one than before")
         original = None
         if record.kind == REVISIT:
             original = self._find_original(record, row)
         response = response_of(record, original)
         lost = record.kind == REVISIT and original is None and not _is_not_modified(record)
         if response is None and not lost:
-            return Damage(row.offset, message("it shows no HTTP response"))
+            return Damage(row.offset, "it shows no HTTP response")
         if response is None:
             response = parse_response(b"HTTP/1.1 304 Not Modified\r\n\r\n")
             assert response is not None
@@ -72,10 +71,10 @@ class CaptureLoader:
         if isinstance(record, Damage):
             return record
         if not record.is_whole:
-            return Damage(offset, message("it is too large: {size} bytes", size=str(record.size)))
+            return Damage(offset, f"it is too large: {record.size} bytes")
         stated = record.fields.get("warc-block-digest", "")
         if stated and digest_matches(stated, record.content) is False:
-            return Damage(offset, message("its bytes have another digest than its header states"))
+            return Damage(offset, "its bytes have another digest than its header states")
         return record
 
     def _reader(self, source: int) -> RecordReader:

@@ -134,7 +134,7 @@ def _survey_files(
                 if not known.is_surveyed:
                     session.sources[known.number] = run_survey(source, known.number, state, now, advance, unpack)
                     if damage is not None:
-                        state.add_damage(known.number, damage.offset, str(damage.reason))
+                        state.add_damage(known.number, damage.offset, damage.reason)
                         state.add_tally(known.number, {"damaged": 1})
                         state.commit()
                 else:

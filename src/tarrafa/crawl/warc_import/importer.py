@@ -220,7 +220,7 @@ class WarcImporter:
         self._replay.free_hosts()
         self._transaction.close()
         for source, damage in batch.damages:
-            self._state.add_damage(source, damage.offset, str(damage.reason))
+            self._state.add_damage(source, damage.offset, damage.reason)
         self._state.save_batch(batch.rows, batch.keys, dict(batch.tally), import_lengths(self._data.archive))
         self._window_keys.difference_update(batch.keys)
         self._begin()

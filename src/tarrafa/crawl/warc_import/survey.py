@@ -25,7 +25,6 @@ from tarrafa.crawl.warc_import.capture import (
     parse_date,
 )
 from tarrafa.crawl.warc_import.import_state import CaptureRow, ImportState, reference_hash
-from tarrafa.i18n import message
 from tarrafa.parse.url import canonical
 
 HEAD_BYTES = 8 << 10  # of a record's block that the survey reads
@@ -102,7 +101,7 @@ class Survey:
 
     def _note_damage(self, damage: Damage) -> None:
         self._finds.tally["damaged"] += 1
-        self._state.add_damage(self._number, damage.offset, str(damage.reason))
+        self._state.add_damage(self._number, damage.offset, damage.reason)
 
     def _save(self) -> None:
         finds, self._finds = self._finds, _Finds()
@@ -132,7 +131,7 @@ class Survey:
         fields = record.fields
         at = parse_date(fields.get("warc-date", ""), self._now)
         if at is None:
-            self._note_damage(Damage(record.offset, message("it has no date, or an impossible one")))
+            self._note_damage(Damage(record.offset, "it has no date, or an impossible one"))
             return
         self._finds.tally["captures"] += 1
         place = "" if record.kind == REVISIT else f"{record.url} {round(at)}"
@@ -214,7 +213,7 @@ def run_survey(
         source, damage = unpack(source)
         Survey(source, number, state, now).run(lambda more: None)
     if damage is not None:
-        state.add_damage(number, damage.offset, str(damage.reason))
+        state.add_damage(number, damage.offset, damage.reason)
         state.add_tally(number, {"damaged": 1})
     state.end_survey(number, is_solid=solid)
     return source
