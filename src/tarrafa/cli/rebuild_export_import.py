@@ -171,7 +171,7 @@ def import_(
     if what == "warc":
         if collection is None:
             raise ConfigError("--collection NAME is missing: a collection to import into, or a new name")
-        if where:
+        if from_command_line(where, token_file) is not None:
             raise ConfigError("--frontier: WARC files are imported where the frontier's file is")
         import_warc_files(DataDirectory(data), files, collection, everything=everything)
         return

@@ -23,7 +23,9 @@ from tarrafa.model import OLDER_VERSION, Status, UrlState
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.takedown import parse_target, record_action
 from tests.archive.foreign_archives import DAY, REVISIT, WarcFile, arc_file, arc_record, page, response
+from tests.archive.test_warc_arc_reader import TOKENS
 from tests.crawl.warc_import.imported import frontier_state, rows, run_import, silent, visits, visits_of, warc_records
+from tests.fuzz.mutator import Mutator
 from tests.warc_check import check_warc_file
 
 A, B = "http://a.test/", "http://a.test/b"
@@ -69,6 +71,7 @@ def test_a_new_name_becomes_a_paused_collection_of_the_hosts_found(tmp_path, dat
     made.add(A, page("first", "/b", "http://elsewhere.test/"), request=True)
     made.add(B, page("second"), DAY.format(2), request=True)
     made.add("http://pictures.test/x.png", b"\x89PNG", content_type="image/png")
+    made.add("http://pictures.test/robots.txt", b"User-agent: *", content_type="text/plain")
     done = run_import(data, [save(tmp_path, made)], "old-web")
     assert (done.is_new, done.counts.imported, done.counts.kept) == (True, 2, 2)
     (status,) = asyncio.run(_overview(data))
@@ -408,6 +411,30 @@ def test_damaged_records_are_named_with_file_and_offset(tmp_path, data):
     ]  # fmt: skip
     assert {one.url[-1] for one in visits(data)} == set("013")
     assert done.tally["damaged"] == 2
+
+
+def test_fuzz_changed_files_are_imported_as_far_as_they_are_whole(tmp_path, data):
+    mutator, folder = Mutator([a_mixed_file().content, a_file_of_all_kinds()], TOKENS, "import"), tmp_path / "fuzzed"
+    folder.mkdir()
+    save(folder, a_mixed_file(), "whole.warc.gz")
+    for number in range(60):
+        save(folder, mutator.next(), f"{number}.warc")
+    done = run_import(data, [folder], definition(tmp_path), everything=True)
+    assert done.counts.imported >= 5
+    assert done.tally["damaged"] > 20
+    for path in data.archive.glob("*.warc.gz"):
+        check_warc_file(path)
+    assert run_import(data, [folder], definition(tmp_path), everything=True).counts.imported == 0
+
+
+def a_file_of_all_kinds() -> bytes:
+    made, body = WarcFile(is_gzip=False), page("a page")
+    made.add(A, body, request=True, headers=[("Content-Encoding", "gzip"), ("Transfer-Encoding", "chunked")])
+    made.add(A, b"", DAY.format(2), kind="revisit", warc=revisit_of(A, 1, body))
+    made.add(B, b"text", kind="resource", content_type="text/plain")
+    made.add("http://a.test/robots.txt", b"Sitemap: http://a.test/map.xml", content_type="text/plain")
+    made.add("http://a.test/x.pdf", b"%PDF-1.4 nothing", DAY.format(4), content_type="application/pdf")
+    return made.content + arc_file(arc_record("http://a.test/arc", "20010203040506", response(body)))
 
 
 def test_a_hostile_page_costs_only_itself(tmp_path, data):

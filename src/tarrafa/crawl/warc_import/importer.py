@@ -26,7 +26,7 @@ from tarrafa.archive import warc_reader
 from tarrafa.archive.warc_arc_reader import Damage
 from tarrafa.archive.warc_reader import ArchiveEvent, ArchiveSurvey
 from tarrafa.archive.warc_record import RESOURCE
-from tarrafa.archive.warc_writer import WarcWriter
+from tarrafa.archive.warc_writer import WarcWriter, read_durable
 from tarrafa.config import Collection
 from tarrafa.config.sections import redact_for_archive
 from tarrafa.crawl.rebuild_frontier import HistoryReplay, ReplayClock
@@ -67,6 +67,7 @@ from tarrafa.parse.url import canonical, host_id, host_key, split, url_id
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.takedown import CurrentTakedowns
 
+ROBOTS_PATH = "/robots.txt"
 WRITER_NAME = "import"  # in the names of the archive's files
 BATCH_CAPTURES, BATCH_BYTES = 500, 64 << 20  # of one commit
 WINDOW_CAPTURES, WINDOW_BYTES = 32, 128 << 20  # that are parsed or wait for it
@@ -144,9 +145,20 @@ class _Waiting:
     body: DecodedBody | None = None
     parsing: "asyncio.Task[ParseJobResult] | None" = None
 
+    failure: Exception | None = None
+
     @property
     def size(self) -> int:
         return len(self.capture.response.raw_body)
+
+    @property
+    def is_robots(self) -> bool:
+        return split(self.capture.url).target == ROBOTS_PATH
+
+    @property
+    def leads_others(self) -> bool:
+        """Whether it says what other URLs are: robots.txt names sitemaps, sitemaps name others."""
+        return self.is_robots or self.role != UrlRole.PAGE
 
 
 class WarcImporter:
@@ -190,7 +202,8 @@ class WarcImporter:
             held = 0
             for row in self._state.open_captures():
                 held += self._prepare(row)
-                while len(self._waiting) >= WINDOW_CAPTURES or held > WINDOW_BYTES:
+                leads = bool(self._waiting) and self._waiting[-1].leads_others
+                while self._waiting and (leads or len(self._waiting) >= WINDOW_CAPTURES or held > WINDOW_BYTES):
                     held -= self._waiting[0].size
                     await self._settle(self._waiting.popleft())
                 if len(self._batch.rows) >= BATCH_CAPTURES or self._batch.size >= BATCH_BYTES:
@@ -251,7 +264,7 @@ class WarcImporter:
         if why := self._refusal(url):
             self._finish_row(row, f"skipped: {why}")
             return 0
-        is_robots = split(url).target == "/robots.txt"
+        is_robots = split(url).target == ROBOTS_PATH
         length = 0 if is_robots or capture.is_unchanged else len(capture.response.raw_body)
         key = capture_key(self.known.row.name, url, row.at, length)
         if self._is_known(key, url, row.at, length):
@@ -274,7 +287,7 @@ class WarcImporter:
         found = self._known_url(url)
         if found is not None and found.role != UrlRole.PAGE:  # a sitemap or feed, which may be anywhere
             return ""
-        if split(url).target == "/robots.txt":
+        if split(url).target == ROBOTS_PATH:
             return "" if self._admission.has_host(url) else "outside the scope"
         if not self._admission.may_fetch(url):
             return "outside the scope"
@@ -292,9 +305,13 @@ class WarcImporter:
 
     def _begin_parsing(self, one: _Waiting) -> None:
         visit, response = self._visit(one), one.capture.response
-        if one.capture.is_unchanged or self._checked(visit, response).status != 200:
+        try:
+            if one.capture.is_unchanged or self._checked(visit, response).status != 200:
+                return
+            one.body = decode_capture(visit, response, self._kept_by, self._kept_admission)
+        except Exception as error:  # it costs only this capture
+            one.failure = error
             return
-        one.body = decode_capture(visit, response, self._kept_by, self._kept_admission)
         if one.body.job is not None:
             one.parsing = asyncio.create_task(self._pool.parse(one.body.job))
 
@@ -330,13 +347,10 @@ class WarcImporter:
         """Conclude a capture, record it, and tell the frontier."""
         capture = one.capture
         self._past.moment[0] = capture.at
-        if split(capture.url).target == "/robots.txt":
+        if one.is_robots:
             self._record_robots(one)
             return
         visit = self._visit(one)
-        if visit.role != one.role:  # a robots.txt or sitemap before it has said what it is
-            one.role = visit.role
-            self._begin_parsing(one)
         needs_original = capture.is_unchanged or capture.response.status == 304
         if needs_original and not (visit.payload and visit.archived):
             self._finish_row(one.row, "skipped: a revisit of a record that is not here")
@@ -348,6 +362,8 @@ class WarcImporter:
     async def _conclude(self, one: _Waiting, visit: Visit) -> FinishedVisit:
         capture, parsed = one.capture, None
         try:
+            if one.failure is not None:
+                raise one.failure
             if one.parsing is not None:
                 parsed = await one.parsing
                 if visit.role != UrlRole.PAGE and self._is_a_page(parsed, capture.response):
@@ -475,11 +491,8 @@ class WarcImporter:
 
 def import_lengths(archive: Path) -> dict[str, int]:
     """The durable lengths of the files that imports have written."""
-    return {
-        file: length
-        for file, length in warc_reader.durable_lengths(archive).items()
-        if warc_reader.worker_of(file) == WRITER_NAME
-    }
+    paths = sorted(archive.glob(f"tarrafa-*-{WRITER_NAME}-*.durable"))
+    return {path.stem: read_durable(path).meta for path in paths if warc_reader.worker_of(path.stem) == WRITER_NAME}
 
 
 def recover_import(data: DataDirectory, replay: FrontierReplay, past: ReplayClock, state: ImportState) -> int:

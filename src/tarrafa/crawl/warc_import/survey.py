@@ -18,6 +18,7 @@ from tarrafa.archive.warc_arc_reader import ArchiveSource, Damage, ForeignRecord
 from tarrafa.crawl.warc_import.capture import (
     CAPTURES,
     REQUEST,
+    RESOURCE,
     RESPONSE,
     REVISIT,
     is_web,
@@ -36,6 +37,7 @@ PAGE = re.compile(
     rb"HTTP/[\d.]+ 200\b.*?^content-type:\s*(?:text/html|application/xhtml|text/plain|application/pdf)",
     re.IGNORECASE | re.DOTALL | re.MULTILINE,
 ).match
+PAGE_TYPE = re.compile(r"text/html|application/xhtml|text/plain|application/pdf").match
 Advance = Callable[[int], None]
 CheckSpace = Callable[[], None]
 Unpack = Callable[[ArchiveSource], tuple[ArchiveSource, Damage | None]]
@@ -182,10 +184,11 @@ class Survey:
 
     def _find_host(self, record: ForeignRecord) -> None:
         """A host with a page is one that its collector wanted."""
-        if record.kind == RESPONSE and not PAGE(record.content):
+        is_resource = record.kind == RESOURCE and PAGE_TYPE(record.fields.get("content-type", "").lower())
+        if not is_resource and not (record.kind == RESPONSE and PAGE(record.content)):
             return
         url = canonical(record.url)
-        if url is None or len(self._known_hosts) >= HOSTS_MAX:
+        if url is None or url.endswith("/robots.txt") or len(self._known_hosts) >= HOSTS_MAX:
             return
         root = url[: url.index("/", 8) + 1]
         if root not in self._known_hosts:
