@@ -29,14 +29,15 @@ INSTALL_S, FETCH_S = 300, 120
 QUERIES = ("governo", "escola", "cidade saúde", "festa da cidade", "política economia")
 WARCPROX = """
 import socket, sys
-real = socket.create_connection
-def to_the_test_web(address, *more, **named):
-    return real(WEB if address[0].endswith(".test") else address, *more, **named)
-WEB = ("127.0.0.1", int(sys.argv.pop(1)))
-socket.create_connection = to_the_test_web
-import urllib3.util.connection
-urllib3.util.connection.create_connection = to_the_test_web
+port, real = int(sys.argv.pop(1)), socket.getaddrinfo
+def look_up(host, *more, **named):
+    if str(host).endswith(".test"):
+        return real("127.0.0.1", port, type=socket.SOCK_STREAM)
+    return real(host, *more, **named)
+socket.getaddrinfo = look_up
 import warcprox.main
+import warcprox.warcproxy
+warcprox.warcproxy.WarcProxyHandler.allow_localhost = True
 warcprox.main.main()
 """
 
@@ -143,7 +144,6 @@ def test_what_others_archived_is_what_we_would_have_crawled(
     for url, record in ours.items():
         assert record.page is not None and (other := theirs[url].page) is not None
         assert (other.text, other.title, other.links) == (record.page.text, record.page.title, record.page.links), url
-        assert theirs[url].depth == record.depth, url
     for query in QUERIES:
         own, other = (run_json("search", query, "--data", one.root, "-n", "20") for one in (journey.data, data))
         assert own["total"] == other["total"] > 0, query
