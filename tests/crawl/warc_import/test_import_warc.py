@@ -127,6 +127,26 @@ def test_a_file_without_pages_makes_no_collection(tmp_path, data):
         run_import(data, [tmp_path / "absent.warc"], "c")
 
 
+def test_a_lost_frontier_is_rebuilt_first(tmp_path, data):
+    made = WarcFile()
+    made.add(A, page("first"))
+    path = save(tmp_path, made)
+    run_import(data, [path], "c")
+    data.frontier.unlink()
+    with pytest.raises(DataError, match="rebuild frontier"):
+        run_import(data, [path], "c")
+    rebuild(data, [], None, silent)
+    assert run_import(data, [path], "c").counts.imported == 0
+
+
+def test_nothing_is_imported_beside_a_crawl(tmp_path, data):
+    made = WarcFile()
+    made.add(A, page("first"))
+    data.create()
+    with data.try_lock(), pytest.raises(ConfigError, match="a crawl runs here"):
+        run_import(data, [save(tmp_path, made)], "c")
+
+
 def test_a_name_that_was_deleted_after_the_captures_is_refused(tmp_path, data):
     data.create()
     record_deletions(data.archive, {"c": at(9)}, at(9))

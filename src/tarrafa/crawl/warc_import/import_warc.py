@@ -13,6 +13,7 @@ from pathlib import Path
 from tarrafa.archive.deletion_log import ArchiveDeletions
 from tarrafa.archive.wacz_source import find_files, open_sources, remove_scratch
 from tarrafa.archive.warc_arc_reader import ArchiveSource, Damage
+from tarrafa.archive.warc_reader import visit_lengths
 from tarrafa.archive.warc_writer import recover_archive
 from tarrafa.clock import Clock
 from tarrafa.config import ROOTS_MAX, Collection
@@ -79,6 +80,10 @@ async def import_warc(
     now = Clock.from_environment().now()
     with lock, contextlib.closing(ImportState(data.root / STATE_FILE)) as state:
         recover_archive(data.archive)
+        if not data.frontier.exists() and visit_lengths(data.archive):  # it would give numbers that the archive has
+            raise DataError(
+                f"{data.frontier}: is missing, but the archive holds visits; run `tarrafa rebuild frontier`"
+            )
         result = WarcImport(name, len(files))
         scratch = data.run / SCRATCH
         try:
