@@ -178,6 +178,25 @@ def test_a_bomb_is_damage_and_what_follows_is_read(tmp_path):
     assert time.process_time() - began < 20
 
 
+CREEPING = {
+    "wrong lengths": b"WARC/1.0\r\nContent-Length: 99999999\r\n\r\n" * 30_000,
+    "headers without an end": b"WARC/1.0\r\nA: b\r\n" * 100_000,
+    "empty members": gzip.compress(b"") * 100_000,
+    "beginnings of members": gzip.compress(b"x") + b"\x1f\x8b\x08" * 500_000,
+    "beginnings of frames": zstandard.compress(b"x") + b"\x28\xb5\x2f\xfd" * 300_000,
+    "lines like those of ARC": b"http://a.test/ 1.2.3.4 20080430204825 " * 50_000,
+    "blanks": b"\r\n" * 1_000_000,
+    "tape": gzip.compress(b"") + bytes(3_000_000),
+}
+
+
+@pytest.mark.parametrize("kind", CREEPING)
+def test_time_is_bounded_by_the_size_of_the_file(tmp_path, kind):
+    began = time.process_time()
+    read_bytes(tmp_path, CREEPING[kind])
+    assert time.process_time() - began < 10
+
+
 def test_only_the_wanted_beginning_of_a_record_is_held(tmp_path):
     made = WarcFile(is_gzip=True)
     made.add("http://a.test/", os.urandom(3 << 20))

@@ -28,6 +28,7 @@ HEADER_BYTES_MAX = 64 << 10  # of one record
 FIELDS_MAX = 200  # header fields of one record
 LENGTH_DIGITS_MAX = 15
 RAW_BYTES, PIECE_BYTES = 64 << 10, 256 << 10  # read at once, unpacked at once
+FIRST_RAW_BYTES = 4 << 10  # of a member: what a short one leaves over is copied
 ZSTD_RAW_BYTES = 1 << 10  # unpacks to 32 MB at most: the library gives all that the input holds
 ZSTD_WINDOW_MAX = 128 << 20
 DICTIONARY_BYTES_MAX = 16 << 20
@@ -42,6 +43,7 @@ ARC_CAPTURE = "response"  # kind of all others
 
 GZIP_MAGIC, ZSTD_MAGIC, ZIP_MAGIC = b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd", b"PK\x03\x04"
 DICTIONARY_MAGIC = b"\x5d\x2a\x4d\x18"  # of the skippable frame that holds a dictionary (IIPC, WARC with zstd)
+SKIPPABLE_HEAD = bytes(8)  # magic number and length of a skippable frame
 SKIPPABLE = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18", re.DOTALL)
 
 _warc_version = re.compile(rb"WARC/\d{1,2}\.\d{1,3}[ \t]*\r?\n", re.IGNORECASE).match
@@ -209,7 +211,7 @@ class _Stream:
     def __init__(self, reader: "RecordReader", offset: int) -> None:
         self._reader, self._source, self._form = reader, reader.bytes, reader.form
         self._raw_at = offset  # of the next raw byte that is not at hand
-        self._pending = b""  # raw bytes at hand
+        self._raw, self._raw_pos = b"", 0  # raw bytes at hand, and how many of them were used
         self._unpacker: _Gunzip | _Unzstd | None = None
         self._member = (offset, 0)  # where the present member begins: raw and unpacked
         self._member_raw = 0
@@ -300,11 +302,13 @@ class _Stream:
         assert unpacker is not None
         data = b""
         if unpacker.wants_input:
-            if not self._pending:
-                self._read_raw(unpacker.raw_bytes)
-            data, self._pending = self._pending[: unpacker.raw_bytes], self._pending[unpacker.raw_bytes :]
+            if self._raw_pos == len(self._raw):
+                self._read_raw()
+            count = FIRST_RAW_BYTES if begins else unpacker.raw_bytes
+            data = self._raw[self._raw_pos : self._raw_pos + min(count, unpacker.raw_bytes)]
             if not data:
                 raise _DamagedMember(offset, "it has no end: the file is cut off")
+            self._raw_pos += len(data)
             self._member_raw += len(data)
         try:
             piece = unpacker.unpack(data)
@@ -314,7 +318,8 @@ class _Stream:
         if unpacked > BOMB_BYTES_MIN and unpacked > BOMB_RATIO * self._member_raw:
             raise _DamagedMember(offset, "it unpacks to implausibly much")
         if unpacker.eof:
-            self._pending, self._unpacker = unpacker.unused + self._pending, None
+            self._raw_pos -= len(unpacker.unused)
+            self._unpacker = None
         if begins and self.guards and _begins_record(piece[:1000]):
             raise _NextMember(offset)
         return piece
@@ -322,30 +327,31 @@ class _Stream:
     def _begin_member(self, place: int) -> bool:
         """Begin the next member; False: there are no more."""
         while True:
-            if len(self._pending) < 8:
-                self._read_raw(RAW_BYTES)
-            if not self._pending.strip(b"\0"):  # nothing, or the padding of a tape
-                if not self._pending:
+            if len(self._raw) - self._raw_pos < len(SKIPPABLE_HEAD):
+                self._read_raw()
+            head = self._raw[self._raw_pos : self._raw_pos + len(SKIPPABLE_HEAD)]
+            offset = self._raw_at - (len(self._raw) - self._raw_pos)
+            if not head.strip(b"\0"):  # nothing, or the padding of a tape
+                if not head:
                     return False
-                self._pending = b""
+                rest = self._raw[self._raw_pos :]
+                self._raw_pos += len(rest) - len(rest.lstrip(b"\0"))
                 continue
-            offset = self._raw_at - len(self._pending)
-            if self._form == "zstd" and SKIPPABLE.match(self._pending):
-                size = int.from_bytes(self._pending[4:8], "little")
-                self._raw_at, self._pending = offset + 8 + size, b""
+            if self._form == "zstd" and SKIPPABLE.match(head):
+                size = int.from_bytes(head[4:], "little")
+                self._raw_at, self._raw, self._raw_pos = offset + len(SKIPPABLE_HEAD) + size, b"", 0
                 continue
-            magic = GZIP_MAGIC if self._form == "gzip" else ZSTD_MAGIC
-            if not self._pending.startswith(magic):
+            if not head.startswith(GZIP_MAGIC if self._form == "gzip" else ZSTD_MAGIC):
                 raise _DamagedMember(offset, "no compressed data begin here")
             self._unpacker = self._reader.unpacker()
             self._member, self._member_raw = (offset, place), 0
             self._marks.append((place, offset))
             return True
 
-    def _read_raw(self, count: int) -> None:
-        more = self._source.read(self._raw_at, count)
+    def _read_raw(self) -> None:
+        more = self._source.read(self._raw_at, RAW_BYTES)
         self._raw_at += len(more)
-        self._pending += more
+        self._raw, self._raw_pos = self._raw[self._raw_pos :] + more, 0
 
 
 # -- records -----------------------------------------------------------------------------------------------------------
@@ -457,7 +463,9 @@ class RecordReader:
 
     def _with_content(self, head: ForeignRecord, address: tuple[int, int]) -> ForeignRecord | Damage:
         stream = self._stream
-        behind_head = stream.place
+        if self.form == "plain" and (there := self.bytes.end - stream.address()[0]) < head.size:
+            self._resynchronize()  # records behind a wrong length are found again
+            return Damage(address[0], f"it is cut off: {max(0, there)} of {head.size} bytes")
         stream.guards = address[1] == 0 and self.form != "plain"
         if stream.guards:
             stream.check_members(head.size)
@@ -467,11 +475,7 @@ class RecordReader:
         if there == head.size:
             return head._replace(content=content)
         stream.check_failure()
-        damage = Damage(address[0], f"it is cut off: {there} of {head.size} bytes")
-        if self.form == "plain":  # records behind a wrong length are found again
-            self._stream = _Stream(self, address[0] + max(1, behind_head - (stream.place - there)))
-            self._resynchronize()
-        return damage
+        return Damage(address[0], f"it is cut off: {there} of {head.size} bytes")
 
     def _parse_head(self) -> ForeignRecord | Damage:
         stream, address = self._stream, self._stream.address()
@@ -481,7 +485,7 @@ class RecordReader:
         end = _header_end(block) or _header_end(block := stream.peek(HEADER_BYTES_MAX))
         if end is None:
             stream.check_failure()
-            stream.skip(1)
+            stream.skip(HEADER_BYTES_MAX // 2)  # no header ends there
             return Damage(address[0], "its header has no end")
         fields, concurrent = _parse_fields(block[: end.start()])
         stream.skip(end.end())
@@ -530,20 +534,15 @@ class RecordReader:
     def _resume_at_member(self, offset: int) -> None:
         """Go to the next member from an offset on whose content begins like a record; else to the end."""
         magic = ZSTD_MAGIC if self.form == "zstd" else GZIP_MAGIC
-        while self._candidates < CANDIDATES_MAX:
-            window = self.bytes.read(offset, PIECE_BYTES)
+        while (window := self.bytes.read(offset, PIECE_BYTES)) and self._candidates < CANDIDATES_MAX:
             place = window.find(magic)
-            if place < 0:
-                if len(window) < PIECE_BYTES:
-                    break
-                offset += len(window) - len(magic)
-                continue
-            offset += place
-            self._candidates += 1
-            if _begins_record(self._try_unpack(offset)):
-                self._stream = _Stream(self, offset)
-                return
-            offset += 1
+            while place >= 0 and self._candidates < CANDIDATES_MAX:
+                self._candidates += 1
+                if _begins_record(self._try_unpack(offset + place)):
+                    self._stream = _Stream(self, offset + place)
+                    return
+                place = window.find(magic, place + 1)
+            offset += max(1, len(window) - len(magic) + 1)
         self._stream = _Stream(self, self.bytes.end)
 
     def _try_unpack(self, offset: int) -> bytes:
