@@ -6,6 +6,7 @@ import random
 import resource
 import time
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -67,7 +68,7 @@ def some_records(count: int = 6) -> list[bytes]:
     return records
 
 
-FORMS = {
+FORMS: dict[str, Callable[[list[bytes]], bytes]] = {
     "plain": b"".join,
     "gzip per record": per_record_gzip,
     "gzip per file": lambda records: gzip.compress(b"".join(records)),

@@ -43,7 +43,7 @@ warcprox.main.main()
 
 
 @pytest.fixture(scope="module")
-def journey(tmp_path_factory) -> Iterator[Journey]:
+def journey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Journey]:
     """Our own crawl of a Web that does not change meanwhile."""
     journey = a_journey(tmp_path_factory.mktemp("web"), World(seed=7, hosts=6, pages=150, changes=0.0))
     with journey.web:

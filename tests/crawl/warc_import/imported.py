@@ -47,7 +47,7 @@ def visits_of(data: DataDirectory, url: str) -> list[VisitRecord]:
 def rows(data: DataDirectory, sql: str, *values: object) -> list[tuple[Any, ...]]:
     connection = apsw.Connection(str(data.frontier), flags=apsw.SQLITE_OPEN_READONLY)
     try:
-        return connection.execute(sql, values).fetchall()  # type: ignore[arg-type]
+        return connection.execute(sql, values).fetchall()
     finally:
         connection.close()
 

@@ -18,6 +18,7 @@ from tarrafa.archive.deletion_log import record_deletions
 from tarrafa.archive.warc_reader import durable_lengths
 from tarrafa.crawl.rebuild_frontier import rebuild
 from tarrafa.errors import ConfigError, DataError
+from tarrafa.frontier.messages import CollectionStatus
 from tarrafa.frontier.store.sqlite_frontier import read_overview
 from tarrafa.model import OLDER_VERSION, Status, UrlState
 from tarrafa.runtime.data_dir import DataDirectory
@@ -86,7 +87,7 @@ def test_a_new_name_becomes_a_paused_collection_of_the_hosts_found(tmp_path, dat
     assert all(b"User-Agent: Elsewhere" in content for _, _, _, content in warc_records(data, "request"))
 
 
-async def _overview(data: DataDirectory):
+async def _overview(data: DataDirectory) -> list[CollectionStatus]:
     return read_overview(data.frontier).collections
 
 
