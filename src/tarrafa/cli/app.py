@@ -65,7 +65,9 @@ COMMANDS = {
     ),
     "export": Command(OPERATE, "rebuild_export_import:export", "Export the frontier, or all statements, to a file."),
     "import": Command(
-        OPERATE, "rebuild_export_import:import_", "Import an exported frontier, or WARC, ARC and WACZ files."
+        OPERATE,
+        "rebuild_export_import:import_",
+        "Import an exported frontier, or WARC, ARC and WACZ files of other programs.",
     ),
     "user": Command(OPERATE, "users:app", "Manage the accounts of the console."),
     "credentials": Command(OPERATE, "credentials:app", "Manage headers, cookies and passwords for crawled sites."),
