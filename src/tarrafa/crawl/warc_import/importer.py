@@ -227,6 +227,7 @@ class WarcImporter:
     async def _commit(self) -> int:
         """Make the archive durable, then the frontier, then the state; the number of captures."""
         batch = self._batch
+        self._data.check_space()
         for host, memory in self._memories.items():
             self._store_memory(host, memory)
         await asyncio.to_thread(self._writer.prepare_commit())
