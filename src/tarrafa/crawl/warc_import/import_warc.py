@@ -22,8 +22,9 @@ from tarrafa.crawl.rebuild_frontier import ReplayClock
 from tarrafa.crawl.scope.collection_loader import complete_collection, load_collection
 from tarrafa.crawl.supervisor.supervisor import Supervisor, submit_collection
 from tarrafa.crawl.warc_import.capture_loader import CaptureLoader
+from tarrafa.crawl.warc_import.import_recovery import recover_import
 from tarrafa.crawl.warc_import.import_state import ImportState
-from tarrafa.crawl.warc_import.importer import ImportCounts, WarcImporter, recover_import
+from tarrafa.crawl.warc_import.importer import ImportCounts, WarcImporter
 from tarrafa.crawl.warc_import.survey import digest_of, run_survey, unpack_source
 from tarrafa.errors import ConfigError, DataError
 from tarrafa.frontier.replay import FrontierReplay

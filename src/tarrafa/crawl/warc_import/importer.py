@@ -16,23 +16,20 @@ import traceback
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
 
 from tarrafa import config
-from tarrafa.archive import warc_reader
 from tarrafa.archive.warc_arc_reader import Damage
-from tarrafa.archive.warc_reader import ArchiveEvent, ArchiveSurvey
-from tarrafa.archive.warc_record import RESOURCE
-from tarrafa.archive.warc_writer import WarcWriter, read_durable
+from tarrafa.archive.warc_writer import WarcWriter
 from tarrafa.config import Collection
 from tarrafa.config.sections import redact_for_archive
-from tarrafa.crawl.rebuild_frontier import HistoryReplay, ReplayClock
+from tarrafa.crawl.rebuild_frontier import ReplayClock
 from tarrafa.crawl.scope.admission import Admission, discovered_url
 from tarrafa.crawl.warc_import.capture import Capture, as_unchanged, decode_capture
 from tarrafa.crawl.warc_import.capture_loader import CONTENT_BYTES_MAX, CaptureLoader
+from tarrafa.crawl.warc_import.import_recovery import WRITER_NAME, import_lengths
 from tarrafa.crawl.warc_import.import_state import CaptureRow, ImportState, capture_key
 from tarrafa.crawl.worker.committer import LinkCache
 from tarrafa.crawl.worker.fetcher import build_exchange, build_request
@@ -52,23 +49,18 @@ from tarrafa.model import (
     OLDER_VERSION,
     REDIRECTS,
     CollectionNote,
-    DeletedNote,
     HostId,
     HostNote,
     ListingNote,
-    Note,
-    RebuiltNote,
     Status,
     UrlRole,
     Visit,
-    VisitRecord,
 )
-from tarrafa.parse.url import canonical, host_id, host_key, split, url_id
+from tarrafa.parse.url import host_id, host_key, split, url_id
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.takedown import CurrentTakedowns
 
 ROBOTS_PATH = "/robots.txt"
-WRITER_NAME = "import"  # in the names of the archive's files
 BATCH_CAPTURES, BATCH_BYTES = 500, 64 << 20  # of one commit
 WINDOW_CAPTURES, WINDOW_BYTES = 32, 128 << 20  # that are parsed or wait for it
 HOSTS_KEPT_MAX = 1_000  # memories and robots.txt of hosts
@@ -76,8 +68,6 @@ ERROR_CHARS_MAX = 200
 ANY_TYPE = ("text/*", "application/*", "image/*", "audio/*", "video/*", "font/*", "multipart/*", "message/*", "model/*")
 COUNT_MAX = 1 << 31
 Advance = Callable[[int], None]
-_decode_note: Callable[[bytes], Note] = msgspec.json.Decoder(Note).decode
-_decode_visit = msgspec.json.Decoder(VisitRecord).decode
 
 
 def unlimited_scope(collection: Collection) -> Collection:
@@ -177,7 +167,7 @@ class WarcImporter:
         now: float,
     ) -> None:
         self._data, self._replay, self._past, self._state, self._loader = data, replay, past, state, loader
-        self._everything, self._now = everything, now
+        self._everything = everything
         self.known: LoadedCollection = replay.store.collections.by_name(collection)
         takedowns = CurrentTakedowns(data)
         self._admission = Admission(self.known.config, takedowns.now)
@@ -485,44 +475,3 @@ class WarcImporter:
         if before is None or before[1] < copy.expires:
             self._replay.set_host_rules(self.known, host, key, copy, delay_s)
         self._discover(sitemaps)
-
-
-# -- after a crash -----------------------------------------------------------------------------------------------------
-
-
-def import_lengths(archive: Path) -> dict[str, int]:
-    """The durable lengths of the files that imports have written."""
-    paths = sorted(archive.glob(f"tarrafa-*-{WRITER_NAME}-*.durable"))
-    return {path.stem: read_durable(path).meta for path in paths if warc_reader.worker_of(path.stem) == WRITER_NAME}
-
-
-def recover_import(data: DataDirectory, replay: FrontierReplay, past: ReplayClock, state: ImportState) -> int:
-    """Tell the frontier what a killed import had archived before it could; returns the number of visits."""
-    lengths, found = import_lengths(data.archive), 0
-    history = HistoryReplay(replay, past, ArchiveSurvey(), {}, 0.0, {})
-    for file, length in lengths.items():
-        path, start = warc_reader.meta_path(data.archive, file), state.position(file)
-        if start >= length:
-            continue
-        keys = list[bytes]()
-        with replay.transaction():
-            for position, head, content in warc_reader.read_records(path, start, length):
-                decode = _decode_note if head.kind == RESOURCE else _decode_visit
-                what: VisitRecord | Note = warc_reader.decode_body(path, position, decode, content)
-                if isinstance(what, RebuiltNote | DeletedNote) or not replay.revision(what.collection):
-                    continue
-                at = warc_reader.moment(path, position, head)
-                history.apply(ArchiveEvent(at, file, what))
-                keys += _keys_of(what, at)
-                found += isinstance(what, VisitRecord)
-            replay.free_hosts()
-        state.save_batch([], keys, {}, {file: length})
-    return found
-
-
-def _keys_of(what: VisitRecord | Note, at: float) -> list[bytes]:
-    if isinstance(what, VisitRecord):
-        return [capture_key(what.collection, what.url, what.outcome.at, what.outcome.length)]
-    if isinstance(what, HostNote) and what.status:
-        return [capture_key(what.collection, canonical(f"{what.host}/robots.txt") or "", at, 0)]
-    return []
