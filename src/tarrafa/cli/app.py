@@ -67,7 +67,7 @@ COMMANDS = {
     "import": Command(
         OPERATE,
         "rebuild_export_import:import_",
-        "Import an exported frontier, or WARC, ARC and WACZ files of other programs.",
+        "Import an exported frontier, or WARC, ARC and WACZ files.",
     ),
     "user": Command(OPERATE, "users:app", "Manage the accounts of the console."),
     "credentials": Command(OPERATE, "credentials:app", "Manage headers, cookies and passwords for crawled sites."),

@@ -160,7 +160,7 @@ def import_(
     where: FrontierAddress = None,
     token_file: TokenFile = None,
 ) -> None:
-    """Import an exported frontier, or WARC, ARC and WACZ files of other programs.
+    """Import an exported frontier, or WARC, ARC and WACZ files.
 
     frontier: its collections are added, paused. A truncated or damaged file, or a collection that exists already, is
     refused before anything changes.
