@@ -430,6 +430,9 @@ class RenderFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     memory_bytes: int = 0  # of the browser, at the most
 
 
+OLDER_VERSION = 0  # number of an imported capture that is older than a known visit: it changes nothing but the archive
+
+
 class VisitRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """The archive's record of one visit for its followers: the `metadata` record; `page.text` and `page.statements`
     come from its `conversion` records.

@@ -54,6 +54,8 @@ class FastwarcWriter:
             headers |= revisit_headers(exchange.url, exchange.response, warc_date(exchange.archived_at))
         headers["WARC-Payload-Digest"] = exchange.digest()
         response = self._write(self._warc, kind, exchange.at, headers, content)
+        if not exchange.request:
+            return
         headers = {"WARC-Target-URI": exchange.url, "Content-Type": "application/http; msgtype=request"}
         headers["WARC-Concurrent-To"] = response
         self._write(self._warc, WarcRecordType.request, exchange.at, headers, exchange.request)

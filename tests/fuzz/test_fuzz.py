@@ -10,6 +10,7 @@ import mmap
 import os
 import random
 import signal
+import tempfile
 import time
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
@@ -18,12 +19,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tarrafa.archive.warc_arc_reader import ArchiveSource, Damage, ForeignRecord, RecordReader
 from tarrafa.fetch import content_encoding, http_message, robots
 from tarrafa.model import Listing, Page
 from tarrafa.parse.documents.document import UnreadableDocument
 from tarrafa.parse.page import parse
 from tarrafa.parse.sitemaps_feeds import parse_sitemap_or_feed
 from tarrafa.parse.url import URL_LENGTH_MAX, UrlIdentity, canonical, host_id, host_key, split, url_id
+from tests.archive.test_warc_arc_reader import FORMS, TOKENS, some_records
 from tests.fuzz import seed_inputs
 from tests.fuzz.mutator import INPUT_BYTES_MAX, Mutator
 
@@ -124,6 +127,21 @@ def read_url(data: bytes, rng: random.Random) -> Hashable:
     return parts.scheme, parts.port, scale(len(parts.target)), scale(parts.target.count("%")), parts.host[-4:]
 
 
+def read_archive(data: bytes, rng: random.Random) -> Hashable:
+    """Somebody's WARC or ARC file; what was found at an address is there again."""
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(data)
+        file.flush()
+        reader = RecordReader(ArchiveSource(Path(file.name), "fuzzed"), rng.choice((0, 100, BODY_BYTES_MAX)))
+        items = list(reader.records())
+        records = [one for one in items if isinstance(one, ForeignRecord)]
+        for one in rng.sample(records, min(len(records), 5)):
+            assert reader.read_at(one.offset, one.skip) == one
+        reader.close()
+    reasons = frozenset(one.reason.partition(" (")[0][:20] for one in items if isinstance(one, Damage))
+    return scale(len(records)), reasons, frozenset(one.kind[:8] for one in records[:4])
+
+
 @dataclass(frozen=True)
 class Target:
     seeds: list[bytes]
@@ -136,6 +154,7 @@ TARGETS = {
     "HTML": Target(seed_inputs.PAGES, seed_inputs.PAGE_TOKENS, read_page),
     "robots.txt": Target(seed_inputs.ROBOTS, seed_inputs.ROBOTS_TOKENS, read_robots),
     "sitemaps and feeds": Target(seed_inputs.LISTINGS, seed_inputs.LISTING_TOKENS, read_list),
+    "WARC and ARC files": Target([form(some_records(3)) for form in FORMS.values()], TOKENS, read_archive),
     "URLs": Target(seed_inputs.URLS, seed_inputs.URL_TOKENS, read_url),
 }
 

@@ -138,6 +138,7 @@ class WarcExchange(msgspec.Struct, frozen=True):
     archived_payload: str = ""  # the digest of the body that the archive has of this URL; a 304 confirms it
     archived_at: float = 0.0
     rendered: bytes = b""  # the document as its scripts have made it, in UTF-8
+    resource_type: str = ""  # of a body that was imported without a response: it is archived as a `resource`
 
     @property
     def is_revisit_record(self) -> bool:
@@ -196,6 +197,9 @@ class _FilePair:
         date, content, kind = warc_date(exchange.at), exchange.response, RESPONSE
         target = f"WARC-Target-URI: {one_line(exchange.url)}\r\n"
         headers = f"{target}Content-Type: {HTTP_RESPONSE}\r\n"
+        if exchange.resource_type:
+            kind, content = RESOURCE, content[exchange.head_bytes :]
+            headers = f"{target}Content-Type: {one_line(exchange.resource_type)}\r\n"
         if exchange.address:
             headers += f"WARC-IP-Address: {one_line(exchange.address)}\r\n"
         if exchange.truncated:
@@ -206,8 +210,9 @@ class _FilePair:
             headers += "".join(f"{name}: {one_line(value)}\r\n" for name, value in extra.items())
         headers += f"WARC-Payload-Digest: {exchange.digest()}\r\n"
         response = self._warc.write(kind, date, headers, content)
-        headers = f"{target}Content-Type: {HTTP_REQUEST}\r\nWARC-Concurrent-To: {response}\r\n"
-        self._warc.write(REQUEST, date, headers, exchange.request)
+        if exchange.request:  # an imported capture may have none
+            headers = f"{target}Content-Type: {HTTP_REQUEST}\r\nWARC-Concurrent-To: {response}\r\n"
+            self._warc.write(REQUEST, date, headers, exchange.request)
         if exchange.rendered:
             headers = f"{target}Content-Type: {HTML_TYPE}\r\nWARC-Refers-To: {response}\r\n"
             self._warc.write(CONVERSION, date, headers, exchange.rendered)

@@ -69,7 +69,11 @@ COMMANDS = {
         "Rebuild frontier, graph, index, triples or captures.",
     ),
     "export": Command(OPERATE, "rebuild_export_import:export", "Export frontier, statements or captures to a file."),
-    "import": Command(OPERATE, "rebuild_export_import:import_", "Import an exported frontier."),
+    "import": Command(
+        OPERATE,
+        "rebuild_export_import:import_",
+        "Import an exported frontier, or WARC, ARC and WACZ files.",
+    ),
     "user": Command(OPERATE, "users:app", "Manage the accounts of the console."),
     "credentials": Command(OPERATE, "credentials:app", "Manage headers, cookies and passwords for crawled sites."),
     "takedown": Command(OPERATE, "takedown:app", "Take down a URL, host or site from crawl and search."),

@@ -162,19 +162,64 @@ def export(
 
 
 def import_(
-    what: Annotated[Literal["frontier"], typer.Argument(help="What to import.")],
-    file: Annotated[Path, typer.Argument(help="File written by `tarrafa export`.")],
+    what: Annotated[Literal["frontier", "warc"], typer.Argument(help="What to import.")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE...", help="frontier: file written by `tarrafa export`; warc: files and folders."),
+    ],
     data: Data = DEFAULT_DATA,
+    collection: Annotated[
+        str | None,
+        typer.Option(
+            "--collection", metavar="NAME", help="warc: a collection, a new name, or a collection file (FILE.toml)."
+        ),
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="warc: keep everything, whatever the scope of the collection says.")
+    ] = False,
     where: FrontierAddress = None,
     token_file: TokenFile = None,
 ) -> None:
-    """Import an exported frontier.
+    """Import an exported frontier, or WARC, ARC and WACZ files.
 
-    Its collections are added, paused. A truncated or damaged file, or a collection that exists already, is refused
-    before anything changes.
+    frontier: its collections are added, paused. A truncated or damaged file, or a collection that exists already, is
+    refused before anything changes.
+
+    warc: WARC, ARC and WACZ files, and folders with them, into a collection: parsed, archived, searchable, and known to
+    a later crawl. A new name becomes a collection of the hosts found, paused. If killed, run it again.
     """
+    if what == "warc":
+        if collection is None:
+            raise ConfigError("--collection NAME is missing: a collection to import into, or a new name")
+        if from_command_line(where, token_file) is not None:
+            raise ConfigError("--frontier: WARC files are imported where the frontier's file is")
+        import_warc_files(DataDirectory(data), files, collection, everything=everything)
+        return
+    if collection is not None or everything or len(files) != 1:
+        raise ConfigError("import frontier takes one FILE, and neither --collection nor --all")
     address = from_command_line(where, token_file)
-    print_note(asyncio.run(import_frontier(DataDirectory(data), file, address)))
+    print_note(asyncio.run(import_frontier(DataDirectory(data), files[0], address)))
+
+
+def import_warc_files(data: DataDirectory, files: list[Path], collection: str, *, everything: bool) -> None:
+    """Import web archives, and print what became of them."""
+    from tarrafa.crawl.warc_import.import_warc import import_warc
+
+    done = asyncio.run(import_warc(data, files, collection, ProgressBar, everything=everything))
+    for name, offset, reason in done.damages:
+        print_note(f"{name}: damaged at {offset:,}: {reason}")
+    for what, number in sorted(done.tally.items()):
+        if what.startswith("skipped"):
+            print_note(f"{what}: {number:,}")
+    counts, known = done.counts, f" ({done.files_known:,} imported before)" if done.files_known else ""
+    older = f", {counted(counts.older, 'older version')}" if counts.older else ""
+    recovered = f", {counted(done.recovered, 'visit')} recovered" if done.recovered else ""
+    print_line(
+        f"{done.collection}: {counted(counts.imported, 'capture')} imported from {counted(done.files, 'file')}{known},"
+        f" {counted(counts.kept, 'page')} kept{older}{recovered}, {done.tally.get('damaged', 0):,} damaged"
+    )
+    if done.is_new:
+        print_note(f"{done.collection} is a new collection of the hosts found; it is paused: nothing is fetched")
 
 
 async def export_frontier(

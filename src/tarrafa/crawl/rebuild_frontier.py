@@ -43,6 +43,7 @@ from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
 from tarrafa.graph import follower as graph
 from tarrafa.graph.graph_writer import graph_exists
 from tarrafa.model import (
+    OLDER_VERSION,
     CollectionNote,
     HostNote,
     Listing,
@@ -295,13 +296,14 @@ class HistoryReplay:
         known, admission = self._known(record.collection)
         outcome, url = record.outcome, discovered_url(record.url, record.depth, record.outcome.role, record.redirects)
         before = self._replay.last_known_visit(known, url.host, url.id)
-        if before is not None and record.visit <= before.last:
+        if before is not None and record.visit <= before.last and record.visit != OLDER_VERSION:
             return
         facts = (url.host, url.id, url.url, url.depth, url.redirects, record.visit)
         parent = before.parent if before is not None else b""
         visit = Visit(known.row.id, *facts, role=outcome.role, parent=parent)
         self._discover(known, list(discovered_urls(record, visit, listing, admission)))
-        self._replay.replay_visit(known, url, record.visit, outcome, worker)
+        if not self._replay.replay_visit(known, url, record.visit, outcome, worker):
+            return
         if listing is None and _was_listing(outcome) and outcome.payload != (before.payload if before else ""):
             self._replay.store.urls.refetch(known, url.host, url.id)
         self.visits += 1

@@ -16,7 +16,7 @@ from tarrafa.clock import Clock
 from tarrafa.frontier.messages import FIRST_HOST, DiscoveredUrl, RobotsCopy, VisitReport
 from tarrafa.frontier.store.collections import LoadedCollection
 from tarrafa.frontier.store.database import open_database
-from tarrafa.frontier.store.leases import LeaseClock
+from tarrafa.frontier.store.leases import MEMORY_BYTES_MAX, LeaseClock
 from tarrafa.frontier.store.runs import has_runs, roots_of
 from tarrafa.frontier.store.sqlite_frontier import FrontierStore
 from tarrafa.i18n import Message
@@ -25,6 +25,7 @@ from tarrafa.model import HostId, Outcome, Status, UrlId
 HOLDER = 0  # no worker has this number
 NUMBERS_SKIPPED = 10  # per life: visits that were handed out and never archived had numbers too
 HOSTS_PER_TURN = 500
+SAME_MOMENT_S = 0.001
 
 
 class LastKnownVisit(NamedTuple):
@@ -35,12 +36,28 @@ class LastKnownVisit(NamedTuple):
     payload: str  # the digest of its body as it was last archived
 
 
-class FrontierReplay:
-    """A frontier that is being rebuilt."""
+class KnownUrl(NamedTuple):
+    """The part of a URL's row that its next visit needs. `visits`: the last number that was given; `fetched`: when."""
 
-    def __init__(self, path: str, clock: Clock, suffix_list: str) -> None:
+    depth: int
+    redirects: int
+    visits: int
+    content_id: str | None
+    role: int
+    parent: bytes
+    payload: str
+    archived: float
+    fetched: float | None
+
+
+class FrontierReplay:
+    """A frontier that is being rebuilt, or an existing one, `is_live`, that takes in visits made by others: each
+    transaction is then durable, and leaves the frontier as a crawl would."""
+
+    def __init__(self, path: str, clock: Clock, suffix_list: str, *, is_live: bool = False) -> None:
         db = open_database(path, suffix_list)
-        db.connection.pragma("synchronous", "off")
+        if not is_live:
+            db.connection.pragma("synchronous", "off")
         self.store = FrontierStore(db, clock, LeaseClock())
         self.lives = 1  # of the lost frontier; each may have assigned numbers that were never recorded
 
@@ -120,6 +137,41 @@ class FrontierReplay:
         if robots is not None:
             self.store.hosts.store_robots(host, robots)
         self.store.db.run("UPDATE host SET delay_s = ? WHERE id = ?", (delay_s, host))
+
+    def free_hosts(self) -> None:
+        """Free the hosts that were held in this transaction: a live frontier leases them later."""
+        db = self.store.db
+        for (host,) in db.rows("SELECT id FROM host WHERE worker = ?", (HOLDER,)):
+            db.run("UPDATE host SET worker = NULL WHERE id = ?", (host,))
+            self.store.ready.add(host)
+
+    def known_url(self, known: LoadedCollection, host: HostId, url: UrlId) -> KnownUrl | None:
+        """What a live frontier knows of a URL before a visit to it is recorded; None: nothing."""
+        row = self.store.db.find_url(
+            "depth, redirects, visits, content_id, role, coalesce(parent, x''), payload, archived, fetched",
+            (host, known.row.id, url),
+        )
+        return None if row is None else KnownUrl(*row)
+
+    def has_visit(self, known: LoadedCollection, host: HostId, url: UrlId, at: float, length: int) -> bool:
+        """Whether a visit of that moment, with a body of that length, is remembered."""
+        found = self.store.db.row(
+            "SELECT 1 FROM visit WHERE host = ? AND collection = ? AND id = ? AND abs(at - ?) < ? AND length = ?",
+            (host, known.row.id, url, at, SAME_MOMENT_S, length),
+        )
+        return found is not None
+
+    def host_memory(self, host: HostId) -> bytes:
+        return self.store.db.value("SELECT memory FROM host WHERE id = ?", (host,)) or b""
+
+    def set_host_memory(self, host: HostId, memory: bytes) -> None:
+        if len(memory) <= MEMORY_BYTES_MAX:
+            self.store.db.run("UPDATE host SET memory = ? WHERE id = ?", (memory, host))
+
+    def host_rules(self, host: HostId) -> tuple[float, float] | None:
+        """The delay of a host, and until when its robots.txt is valid; None: the host is unknown."""
+        row = self.store.db.row("SELECT delay_s, coalesce(robots_expires, 0) FROM host WHERE id = ?", (host,))
+        return None if row is None else (row[0], row[1])
 
     def finish(self, reason: Message | str) -> None:
         """Free all hosts, pause all collections, and continue the numbers of visits well above the known ones."""

@@ -194,6 +194,10 @@ class ParserWithSandbox:
         if is_harmless(job):
             with contextlib.suppress(SandboxRequired):
                 return run_parse_job(job, careful=True)
+        return await self.parse_in_sandbox(job)
+
+    async def parse_in_sandbox(self, job: ParseJob) -> ParseJobResult:
+        """Parse a document in the child process, whatever it is."""
         async with self._child_lock:
             try:
                 async with asyncio.timeout(PARSE_TIMEOUT_S):

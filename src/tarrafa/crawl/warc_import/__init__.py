@@ -1,0 +1,1 @@
+"""Imports anybody's WARC, ARC and WACZ files into a collection, as if it had crawled them."""
