@@ -25,7 +25,7 @@ Versions = Annotated[int, typer.Option("--limit", "-n", min=1, max=100_000, help
 Lines = Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000_000, help="Lines to print.")]
 
 
-class CaptureRow(msgspec.Struct, frozen=True):
+class ListedCapture(msgspec.Struct, frozen=True):
     """A capture for people and programs. `note`: revisit, unchanged (a 304), noarchive."""
 
     timestamp: str
@@ -43,11 +43,11 @@ class CaptureRow(msgspec.Struct, frozen=True):
 class CaptureList(msgspec.Struct, frozen=True):
     url: str
     total: int
-    captures: list[CaptureRow]
+    captures: list[ListedCapture]
 
 
 class ShownCapture(msgspec.Struct, frozen=True):
-    capture: CaptureRow
+    capture: ListedCapture
     title: str
     language: str
     location: str
@@ -55,8 +55,8 @@ class ShownCapture(msgspec.Struct, frozen=True):
 
 
 class ShownDiff(msgspec.Struct, frozen=True, rename={"old": "from", "new": "to"}):
-    old: CaptureRow
-    new: CaptureRow
+    old: ListedCapture
+    new: ListedCapture
     removed: int
     added: int
     cut: bool
@@ -123,9 +123,9 @@ def diff(
         _print_diff(before.capture, after.capture, found, lines)
 
 
-def _row(capture: Capture) -> CaptureRow:
+def _row(capture: Capture) -> ListedCapture:
     notes = ((capture.is_revisit, "revisit"), (capture.confirms, "unchanged"), (capture.noarchive, "noarchive"))
-    return CaptureRow(
+    return ListedCapture(
         capture.timestamp,
         iso_date(capture.timestamp),
         capture.url,

@@ -36,7 +36,7 @@ ARC_DATE, REDUCED_DATE = re.compile(r"\d{12,17}"), re.compile(r"\d{4}(-\d{2})?")
 METHOD = re.compile(rb"([A-Z]{3,20}) ").match
 
 
-class Capture(NamedTuple):
+class ForeignCapture(NamedTuple):
     """One capture of a URL, as it would have been answered to us."""
 
     url: str  # canonical

@@ -13,12 +13,12 @@ from tarrafa.crawl.warc_import.capture import (
     REQUEST,
     RESOURCE,
     REVISIT,
-    Capture,
+    ForeignCapture,
     parse_date,
     parse_response,
     response_of,
 )
-from tarrafa.crawl.warc_import.import_state import NO_REQUEST, CaptureRow, ImportState, reference_hash
+from tarrafa.crawl.warc_import.import_state import NO_REQUEST, ImportRow, ImportState, reference_hash
 
 CONTENT_BYTES_MAX = 64 << 20  # of one record
 REQUEST_BYTES_MAX = 64 << 10
@@ -29,7 +29,7 @@ NOT_MODIFIED = "server-not-modified"
 class Lost(NamedTuple):
     """A revisit whose original is not among the files."""
 
-    capture: Capture
+    capture: ForeignCapture
 
 
 class CaptureLoader:
@@ -39,7 +39,7 @@ class CaptureLoader:
         self._sources, self._state, self._now = sources, state, now
         self._readers: OrderedDict[int, RecordReader] = OrderedDict()
 
-    def load(self, row: CaptureRow) -> Capture | Damage:
+    def load(self, row: ImportRow) -> ForeignCapture | Damage:
         """The capture at a place, with its URL as written."""
         record = self._read(row.source, row.offset, row.skip)
         if isinstance(record, Damage):
@@ -56,7 +56,7 @@ class CaptureLoader:
         if response is None:
             response = parse_response(b"HTTP/1.1 304 Not Modified\r\n\r\n")
             assert response is not None
-        return Capture(
+        return ForeignCapture(
             record.url,
             row.at,
             response,
@@ -86,14 +86,14 @@ class CaptureLoader:
         self._readers.move_to_end(source)
         return reader
 
-    def _request(self, row: CaptureRow) -> bytes:
+    def _request(self, row: ImportRow) -> bytes:
         if row.request_offset == NO_REQUEST:
             return b""
         record = self._read(row.source, row.request_offset, row.request_skip)
         is_usable = isinstance(record, ForeignRecord) and record.kind == REQUEST
         return record.content[:REQUEST_BYTES_MAX] if is_usable and isinstance(record, ForeignRecord) else b""
 
-    def _find_original(self, revisit: ForeignRecord, row: CaptureRow) -> ForeignRecord | None:
+    def _find_original(self, revisit: ForeignRecord, row: ImportRow) -> ForeignRecord | None:
         """The record that a revisit refers to: by its id, by URL and date, or by the digest of its payload."""
         fields = revisit.fields
         url = fields.get("warc-refers-to-target-uri", "").strip("<> ")

@@ -52,7 +52,7 @@ class SourceRow(NamedTuple):
     is_done: bool
 
 
-class CaptureRow(NamedTuple):
+class ImportRow(NamedTuple):
     """Where a capture is, and by what others refer to it."""
 
     at: float
@@ -73,7 +73,7 @@ ORIGINALS = {
     )
     for column in ("record", "place", "payload")
 }
-BEFORE_ALL = CaptureRow(-1.0, -1, -1, -1)
+BEFORE_ALL = ImportRow(-1.0, -1, -1, -1)
 
 
 def reference_hash(text: str) -> int:
@@ -148,7 +148,7 @@ class ImportState:
         self._run("UPDATE source SET surveyed = 1, solid = ? WHERE id = ?", (is_solid, source))
         self.commit()
 
-    def add_captures(self, rows: Iterable[CaptureRow]) -> None:
+    def add_captures(self, rows: Iterable[ImportRow]) -> None:
         self._many("INSERT OR IGNORE INTO capture VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0)", rows)
 
     def add_tally(self, source: int, tally: dict[str, int]) -> None:
@@ -188,7 +188,7 @@ class ImportState:
         assert isinstance(found, int)
         return found
 
-    def open_captures(self) -> Iterator[CaptureRow]:
+    def open_captures(self) -> Iterator[ImportRow]:
         """The captures that are not imported yet, in the order of their dates."""
         sql = (
             "SELECT at, source, offset, skip, request_offset, request_skip, record, place, payload FROM capture"
@@ -196,25 +196,25 @@ class ImportState:
             " ORDER BY at, source, offset, skip LIMIT ?"
         )
         last = BEFORE_ALL
-        while rows := [CaptureRow(*row) for row in self._run(sql, (*last[:4], ROWS_AT_ONCE))]:
+        while rows := [ImportRow(*row) for row in self._run(sql, (*last[:4], ROWS_AT_ONCE))]:
             yield from rows
             last = rows[-1]
 
-    def find_original(self, column: str, key: int, before: float) -> CaptureRow | None:
+    def find_original(self, column: str, key: int, before: float) -> ImportRow | None:
         """The newest capture up to a moment to which a revisit refers by its `record`, `place` or `payload`."""
         if not self._has_references:
             for one in ORIGINALS:
                 self._run(f"CREATE INDEX IF NOT EXISTS capture_{one} ON capture ({one})")
             self._has_references = True
         row = self._run(ORIGINALS[column], (key, before)).fetchone()
-        return None if row is None else CaptureRow(*row)
+        return None if row is None else ImportRow(*row)
 
     def is_seen(self, key: bytes) -> bool:
         return self._run("SELECT 1 FROM seen WHERE key = ?", (key,)).fetchone() is not None
 
     def save_batch(
         self,
-        done: Iterable[CaptureRow],
+        done: Iterable[ImportRow],
         keys: Iterable[bytes],
         tally: dict[int, dict[str, int]],
         position: dict[str, int],

@@ -27,10 +27,10 @@ from tarrafa.config import Collection
 from tarrafa.config.sections import redact_for_archive
 from tarrafa.crawl.rebuild_frontier import ReplayClock
 from tarrafa.crawl.scope.admission import Admission, discovered_url
-from tarrafa.crawl.warc_import.capture import Capture, as_unchanged, decode_capture
+from tarrafa.crawl.warc_import.capture import ForeignCapture, as_unchanged, decode_capture
 from tarrafa.crawl.warc_import.capture_loader import CONTENT_BYTES_MAX, CaptureLoader
 from tarrafa.crawl.warc_import.import_recovery import WRITER_NAME, import_lengths
-from tarrafa.crawl.warc_import.import_state import CaptureRow, ImportState, capture_key
+from tarrafa.crawl.warc_import.import_state import ImportRow, ImportState, capture_key
 from tarrafa.crawl.worker.committer import LinkCache
 from tarrafa.crawl.worker.fetcher import build_exchange, build_request
 from tarrafa.crawl.worker.outcome import FinishedVisit, HostMemory, conclude, discovered_urls, refuse_visit
@@ -113,7 +113,7 @@ class ImportCounts:
 class _Batch:
     """What the next commit makes known."""
 
-    rows: list[CaptureRow] = field(default_factory=list)
+    rows: list[ImportRow] = field(default_factory=list)
     keys: list[bytes] = field(default_factory=list)
     tally: dict[int, Counter[str]] = field(default_factory=dict)
     damages: list[tuple[int, Damage]] = field(default_factory=list)
@@ -127,8 +127,8 @@ class _Batch:
 class _Waiting:
     """A capture whose document is being parsed."""
 
-    row: CaptureRow
-    capture: Capture
+    row: ImportRow
+    capture: ForeignCapture
     key: bytes
     role: int
     body: DecodedBody | None = None
@@ -229,7 +229,7 @@ class WarcImporter:
         self._begin()
         return len(batch.rows)
 
-    def _finish_row(self, row: CaptureRow, what: str, key: bytes | None = None) -> None:
+    def _finish_row(self, row: ImportRow, what: str, key: bytes | None = None) -> None:
         self._batch.rows.append(row)
         self._batch.count(row.source, what)
         if key is not None:
@@ -239,7 +239,7 @@ class WarcImporter:
 
     # -- before the parser -----------------------------------------------------------------------------------------
 
-    def _prepare(self, row: CaptureRow) -> int:
+    def _prepare(self, row: ImportRow) -> int:
         """Load a capture and begin to parse it; its size, or 0 if it is over already."""
         capture = self._loader.load(row)
         if isinstance(capture, Damage):

@@ -25,7 +25,7 @@ from tarrafa.crawl.warc_import.capture import (
     method_of,
     parse_date,
 )
-from tarrafa.crawl.warc_import.import_state import CaptureRow, ImportState, reference_hash
+from tarrafa.crawl.warc_import.import_state import ImportRow, ImportState, reference_hash
 from tarrafa.parse.url import canonical
 
 HEAD_BYTES = 8 << 10  # of a record's block that the survey reads
@@ -62,7 +62,7 @@ def digest_of(source: ArchiveSource, advance: Advance) -> bytes:
 class _Finds:
     """What was found since the last save."""
 
-    captures: list[CaptureRow] = field(default_factory=list)
+    captures: list[ImportRow] = field(default_factory=list)
     tally: Counter[str] = field(default_factory=Counter)
     hosts: set[str] = field(default_factory=set)
 
@@ -73,7 +73,7 @@ class Survey:
     def __init__(self, source: ArchiveSource, number: int, state: ImportState, now: float) -> None:
         self._source, self._number, self._state, self._now = source, number, state, now
         self._finds = _Finds()
-        self._captures: OrderedDict[str, CaptureRow] = OrderedDict()  # by record id, waiting for their requests
+        self._captures: OrderedDict[str, ImportRow] = OrderedDict()  # by record id, waiting for their requests
         self._wanted: dict[str, str] = {}  # id of a request -> that of the capture that names it
         self._requests: OrderedDict[str, ForeignRecord] = OrderedDict()
         self._known_hosts: set[str] = set()
@@ -139,7 +139,7 @@ class Survey:
         place = "" if record.kind == REVISIT else f"{record.url} {round(at)}"
         payload = "" if record.kind == REVISIT else fields.get("warc-payload-digest", "").lower()
         name = fields.get("warc-record-id", "")
-        row = CaptureRow(
+        row = ImportRow(
             at, self._number, record.offset, record.skip, record=reference_hash(name), place=reference_hash(place),
             payload=reference_hash(payload),
         )  # fmt: skip
@@ -167,7 +167,7 @@ class Survey:
         if len(self._requests) > WAITING_MAX:
             self._requests.popitem(last=False)
 
-    def _add_paired(self, row: CaptureRow, request: ForeignRecord) -> None:
+    def _add_paired(self, row: ImportRow, request: ForeignRecord) -> None:
         method = method_of(request.content)
         if method == "GET":
             self._finds.captures.append(row._replace(request_offset=request.offset, request_skip=request.skip))
