@@ -357,6 +357,24 @@ async def test_no_more_revisits_are_made_than_the_rate_allows(frontier):
     assert len(set(made)) == 200
 
 
+@pytest.mark.one_server
+@pytest.mark.parametrize("age_s", [0, 3600])
+async def test_with_its_first_rate_a_collection_of_any_age_may_make_two_revisits_and_not_those_of_an_hour(
+    frontier, age_s
+):
+    """Tokens come since the first question about them, not since the collection was created."""
+    pages = [f"http://h{n}.br/" for n in range(4)]
+    _, worker = await opened(frontier, *pages, revisit={"policy": "never"})
+    advance(age_s)
+    one_a_minute = {"rate": 24 * 60, "weigh": "equal", "interval_min": 0}
+    await frontier.open_collection(a_collection(revisit=one_a_minute, politeness={"delay": 1}))
+    made = []
+    for _ in range(4):
+        made.append(len(await visit_all(frontier, worker, lambda visit: kept())))
+        advance(60)
+    assert made == [2, 1, 1, 1]
+
+
 async def test_what_a_pause_saved_is_spent_at_twice_the_rate_and_never_at_once(frontier):
     pages = [f"http://h{n}.br/" for n in range(200)]
     _, worker = await opened(frontier, *pages, revisit={"policy": "uniform", "rate": DAY_S, "interval_min": 0})

@@ -4,6 +4,7 @@ All processes count at once, so each process adds to its own part, and the sum i
 of the order of discovery, and the tokens that pay for revisits, are rows that are changed by differences.
 """
 
+import math
 from dataclasses import astuple
 from functools import partial
 
@@ -11,13 +12,14 @@ from msgspec.structs import replace
 
 from tarrafa import config
 from tarrafa.clock import Clock
-from tarrafa.frontier.postgres.row_cache import Cursor
+from tarrafa.frontier.postgres.row_cache import Cursor, Row
 from tarrafa.frontier.store.collections import Collections, LimitUsage, LoadedCollection
 from tarrafa.frontier.store.counters import HOT_COUNTERS, CounterKey, Counters, CounterTable
 from tarrafa.frontier.store.database import FrontierDatabase
-from tarrafa.revisit.budget import TokenBucket
+from tarrafa.revisit.budget import Charge, TokenBucket
 
 PARTS = 32
+FREE = Charge(-math.inf, 0.0, -math.inf, 0.0)
 
 
 class SharedCounterTable(CounterTable):
@@ -92,16 +94,18 @@ class SharedCollections(Collections):
     def __init__(self, db: FrontierDatabase, counters: Counters, clock: Clock, servers: int) -> None:
         super().__init__(db, counters, clock, partial(_decode_share, servers))
         self._next_in_sequence = 0
+        self._with_tokens: set[int] = set()  # collections whose bucket is in the table
 
     def begin(self, cursor: Cursor) -> None:
         self._pg = cursor
         self.reload()
-        tokens: dict[int, TokenBucket] = {}
+        rows: list[Row] = []
         if any(known.config.revisit.rate is not None for known in self.all()):
             rows = cursor.execute("SELECT collection, saved_from, peak_from FROM token").fetchall()
-            tokens = {number: TokenBucket(saved_from, peak_from) for number, saved_from, peak_from in rows}
+        stored = {number: TokenBucket(saved_from, peak_from) for number, saved_from, peak_from in rows}
+        self._with_tokens = set(stored)
         for known in self.all():
-            known.tokens = tokens.get(known.row.id) or TokenBucket(known.created, known.created)  # none was spent
+            known.tokens = stored.get(known.row.id) or TokenBucket()
 
     def reserve_sequence(self, known: LoadedCollection, count: int) -> int:
         self._next_in_sequence += count
@@ -117,15 +121,17 @@ class SharedCollections(Collections):
 
     def flush(self) -> None:
         """Charge for the tokens spent: each moves the times when the buckets were empty, as `TokenBucket.spend` does,
-        but from where other processes have moved them to."""
+        but from where other processes have moved them to. A bucket is stored from its first question on, because its
+        tokens come since then."""
         for known in self.all():
             tokens = known.tokens
-            if tokens.charge is not None:
+            is_new = tokens.saved_from is not None and known.row.id not in self._with_tokens
+            if is_new or tokens.charge is not None:
                 self._pg.execute(
                     "INSERT INTO token VALUES (%b::bigint, %b::float8, %b::float8) ON CONFLICT (collection) DO UPDATE"
                     " SET saved_from = greatest(token.saved_from, %b::float8) + %b::float8,"
                     " peak_from = greatest(token.peak_from, %b::float8) + %b::float8",
-                    [known.row.id, tokens.saved_from, tokens.peak_from, *astuple(tokens.charge)],
+                    [known.row.id, tokens.saved_from, tokens.peak_from, *astuple(tokens.charge or FREE)],
                 )
 
 
