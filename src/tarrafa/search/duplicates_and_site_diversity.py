@@ -27,7 +27,6 @@ score no more than those: no page is hidden, the first page of results shows sev
 their scores on every page of results (pinned pages precede them).
 """
 
-from collections import Counter
 from typing import NamedTuple
 
 import msgspec
@@ -188,13 +187,13 @@ def diversify_sites(groups: list[DuplicateGroup]) -> list[DuplicateGroup]:
     """The groups of a block: the third one of a site and those after it behind the others, with a score that is no
     higher than that of the last one before them.
     """
-    seen: Counter[int] = Counter()
+    seen: dict[int, int] = {}
     first: list[DuplicateGroup] = []
     later: list[DuplicateGroup] = []
     for group in groups:
         site = group[0].candidate.site
-        seen[site] += 1
-        (first if seen[site] <= HITS_PER_SITE else later).append(group)
+        place = seen[site] = seen.get(site, 0) + 1
+        (first if place <= HITS_PER_SITE else later).append(group)
     for group in later:
         (best, answer, _), least = group[0], first[-1][0].candidate.score
         if best.score > least:
