@@ -6,6 +6,7 @@ the query language.
 """
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter, itemgetter
@@ -31,7 +32,7 @@ class _Explanation(msgspec.Struct):
 _decode = msgspec.msgpack.Decoder(schema.StoredDocument).decode
 LANGUAGES_MAX = 50  # that are listed
 FREQUENCIES_CACHED_MAX = 100_000  # terms whose document frequency is cached
-ROWS_REMEMBERED_MAX = 20_000  # documents whose fast fields are remembered: 8 MB
+ROWS_REMEMBERED_MAX = 20_000  # documents of an index whose fast fields are remembered: 8 MB
 STORED_CHARS_REMEMBERED_MAX = 8_000_000  # of the text of displayed documents
 DocumentAddress = tuple[int, int]  # segment and document
 _place = attrgetter("segment_ord", "doc")
@@ -58,21 +59,20 @@ class IndexMatches:
     def ids(self) -> list[UrlId]:
         return join_url_ids(self.field_values(schema.ID_HIGH), self.field_values(schema.ID_LOW))
 
-    def rows(self, fields: tuple[str, ...]) -> list[tuple[Any, ...]]:
-        """The values of these fast fields, a row per match, remembered with the snapshot: most searches meet the same
-        pages, and a look-up costs a fifth of reading nine fields.
+    def columns(self, fields: tuple[str, ...]) -> list[Sequence[Any]]:
+        """The values of several fast fields, a column for each. In a small index they are remembered with the snapshot:
+        searches meet the same pages there, and a look-up costs a fifth of reading nine fields. In a large one most
+        pages are new, and to remember them would cost a tenth of a search.
         """
+        if not self._addresses or self._snapshot.written > ROWS_REMEMBERED_MAX:
+            return [self.field_values(field) for field in fields]
         known, places = self._snapshot.remembered_rows(fields), self.addresses()
-        try:
-            return list(map(known.__getitem__, places))
-        except KeyError:
+        if not all(map(known.__contains__, places)):
             unknown = [at for at, place in enumerate(places) if place not in known]
-        addresses = list(map(self._addresses.__getitem__, unknown))
-        columns = (self._snapshot.field_values(field, addresses) for field in fields)
-        found = dict(zip(map(places.__getitem__, unknown), zip(*columns, strict=True), strict=True))
-        rows = [found.get(place) or known[place] for place in places]
-        known.update(found)
-        return rows
+            addresses = list(map(self._addresses.__getitem__, unknown))
+            columns = (self._snapshot.field_values(field, addresses) for field in fields)
+            known.update(zip(map(places.__getitem__, unknown), zip(*columns, strict=True), strict=True))
+        return list(zip(*map(known.__getitem__, places), strict=True))
 
     def addresses(self) -> list[DocumentAddress]:
         return list(map(_place, self._addresses))
@@ -165,11 +165,8 @@ class IndexSnapshot:
             return self._searcher.fast_field_values(field, addresses)
 
     def remembered_rows(self, fields: tuple[str, ...]) -> dict[DocumentAddress, tuple[Any, ...]]:
-        """The rows of these fields that earlier searches have read, for `IndexMatches.rows`."""
-        known = self._rows.get(fields)
-        if known is None or len(known) >= ROWS_REMEMBERED_MAX:
-            known = self._rows[fields] = {}
-        return known
+        """The rows of these fields that earlier searches have read, for `IndexMatches.columns`."""
+        return self._rows.setdefault(fields, {})
 
     def scores(self, query: tantivy.Query, limit: int) -> dict[DocumentAddress, float]:
         """The scores of the best matches of a query."""

@@ -487,7 +487,7 @@ class LocalShard:
 
     def _weigh(self, context: _SearchContext, matches: IndexMatches, request: SearchRequest) -> "_WeighedMatches":
         """The present scores of matches: at most `_gain_max` times those of the index."""
-        high, low, static = zip(*matches.rows(WEIGHED_FIELDS), strict=True)
+        high, low, static = matches.columns(WEIGHED_FIELDS)
         ids = join_url_ids(high, low)
         standings = self._standings(ids, request.collection)
         scores = np.array(matches.scores)
@@ -592,11 +592,10 @@ class _WeighedMatches(NamedTuple):
     def candidates(self, places: list[int], whole: set[DocumentAddress] | None = None) -> list[Candidate]:
         """The matches at these places, in this order. `whole`: those with all words; None: no match is partial."""
         chosen, ids, standings = self.matches.at(places), self.ids, self.standings
-        several = zip(self.scores[places].tolist(), places, chosen.addresses(), chosen.rows(COPIED_FIELDS), strict=True)
-        return [
-            Candidate(score, ids[at], standings[at][0], place, *row, whole is not None and place not in whole)
-            for score, at, place, row in several
-        ]
+        several = [ids[place] for place in places], [standings[place][0] for place in places]
+        addresses, fields = chosen.addresses(), chosen.columns(COPIED_FIELDS)
+        partial = [whole is not None and place not in whole for place in addresses]
+        return list(map(Candidate, self.scores[places].tolist(), *several, addresses, *fields, partial))
 
 
 def _probably_enough(scores: list[float], limit: int, gain_max: float) -> int:
