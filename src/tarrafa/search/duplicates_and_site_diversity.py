@@ -86,14 +86,18 @@ class Deduplicator:
             if group is not None:
                 group.append(one)
                 continue
-            group = self._group_for(candidate)
+            near = self._by_headline.get(headline)
+            is_alone = near is None and not self._by_canonical and candidate.canonical is None
+            group = None if is_alone else self._group_for(candidate)
             if group is not None:
                 group.append(one)
             else:
                 group = [one]
                 self.all.append(group)
-                if simhash is not None:
-                    self._by_headline.setdefault(headline, []).append((simhash, group))
+                if simhash is not None and near is None:
+                    self._by_headline[headline] = [(simhash, group)]
+                elif simhash is not None and near is not None:
+                    near.append((simhash, group))
             if self._by_canonical or candidate.canonical is not None:
                 self._register(candidate, group)
             if content is not None:

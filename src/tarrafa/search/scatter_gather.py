@@ -457,6 +457,8 @@ class PartitionedShard:
         parts, moments = self._snapshots.get(moment)
         if places and not parts:
             raise QueryError(RESULTS_CHANGED)
+        if len(parts) == 1:
+            return parts[0].show(request, moments[0], places)
         shown: dict[DocumentAddress, HitDetails] = {}
         for number, (part, one) in enumerate(zip(parts, moments, strict=True)):
             own = [place for place in places if place[0] % len(parts) == number]
