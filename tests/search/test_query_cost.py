@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tarrafa.index import reader
 from tarrafa.model import VisitRecord
 from tarrafa.search import local_shard
 from tarrafa.search.local_shard import LocalShard
@@ -64,3 +65,29 @@ def test_matches_that_are_left_out_of_the_order_change_no_hit(tmp_path, monkeypa
     assert any(left_out)
     monkeypatch.setattr(local_shard, "_lowest_weighed", lambda *given: 0.0)
     assert [several(offset) for offset in (0, 5, 20)] == first
+
+
+@pytest.mark.parametrize("documents_max, chars_max", [(20_000, 8_000_000), (20_000, 100), (0, 0)])
+def test_remembered_documents_change_no_hit(tmp_path, monkeypatch, documents_max, chars_max):
+    asker = fill(new_data(tmp_path), *some_pages(120))
+    texts = ["rede pesca", "mar", "+barco -vento", '"areia praia"', "lang:pt"]
+
+    def several() -> list[list[tuple[str, float, str, int]]]:
+        found = [asker.search(text, 10, offset).hits for text in texts for offset in (0, 10)]
+        return [[(hit.url, hit.score, hit.snippet, hit.copies) for hit in hits] for hits in found]
+
+    monkeypatch.setattr(reader, "ROWS_REMEMBERED_MAX", 0)
+    monkeypatch.setattr(reader, "STORED_CHARS_REMEMBERED_MAX", 0)
+    read = several()
+    monkeypatch.setattr(reader, "ROWS_REMEMBERED_MAX", documents_max)
+    monkeypatch.setattr(reader, "STORED_CHARS_REMEMBERED_MAX", chars_max)
+    assert [several(), several()] == [read, read]
+    assert all(read)
+
+
+def test_remembered_documents_are_forgotten_after_a_commit(tmp_path):
+    data = new_data(tmp_path)
+    asker = fill(data, a_page("http://a.test/", "uma rede velha"))
+    assert [hit.snippet for hit in asker.search("rede", 10).hits] == ["uma rede velha"]
+    fill(data, a_page("http://a.test/", "uma rede nova", visit=2), worker="w2")
+    assert [hit.snippet for hit in asker.search("rede", 10).hits] == ["uma rede nova"]

@@ -200,12 +200,19 @@ class GraphReader:
         """For each known URL: the number of other URLs that link to it, and N times PageRank, with the mean 1 over its
         collection (of the last ranking: a new URL has the mean). Of several collections, the highest values.
         """
+        found = zip(ids, self.standings_in_order(ids, collection), strict=True)
+        return {key: standing for key, standing in found if standing is not None}
+
+    def standings_in_order(self, ids: Sequence[UrlId], collection: str | None = None) -> list[NodeStanding | None]:
+        """The same as a list, one for each id; None: an unknown URL."""
         known = self._known(collection)
-        unknown = [key for key in ids if key not in known]
-        if unknown:
-            found = self._look_up(unknown, collection)
-            known.update((key, found.get(key)) for key in unknown)
-        return {key: standing for key in ids if (standing := known[key]) is not None}
+        try:
+            return list(map(known.__getitem__, ids))
+        except KeyError:
+            unknown = [key for key in ids if key not in known]
+        found = self._look_up(unknown, collection)
+        known.update((key, found.get(key)) for key in unknown)
+        return list(map(known.__getitem__, ids))
 
     def _known(self, collection: str | None) -> StandingCache:
         """The cached standings since links or ranks last changed, at most `standings_age_s` ago. Most searches need

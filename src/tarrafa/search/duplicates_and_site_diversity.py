@@ -27,7 +27,6 @@ score no more than those: no page is hidden, the first page of results shows sev
 their scores on every page of results (pinned pages precede them).
 """
 
-from collections import Counter
 from typing import NamedTuple
 
 import msgspec
@@ -87,14 +86,18 @@ class Deduplicator:
             if group is not None:
                 group.append(one)
                 continue
-            group = self._group_for(candidate)
+            near = self._by_headline.get(headline)
+            is_alone = near is None and not self._by_canonical and candidate.canonical is None
+            group = None if is_alone else self._group_for(candidate)
             if group is not None:
                 group.append(one)
             else:
                 group = [one]
                 self.all.append(group)
-                if simhash is not None:
-                    self._by_headline.setdefault(headline, []).append((simhash, group))
+                if simhash is not None and near is None:
+                    self._by_headline[headline] = [(simhash, group)]
+                elif simhash is not None and near is not None:
+                    near.append((simhash, group))
             if self._by_canonical or candidate.canonical is not None:
                 self._register(candidate, group)
             if content is not None:
@@ -188,13 +191,13 @@ def diversify_sites(groups: list[DuplicateGroup]) -> list[DuplicateGroup]:
     """The groups of a block: the third one of a site and those after it behind the others, with a score that is no
     higher than that of the last one before them.
     """
-    seen: Counter[int] = Counter()
+    seen: dict[int, int] = {}
     first: list[DuplicateGroup] = []
     later: list[DuplicateGroup] = []
     for group in groups:
         site = group[0].candidate.site
-        seen[site] += 1
-        (first if seen[site] <= HITS_PER_SITE else later).append(group)
+        place = seen[site] = seen.get(site, 0) + 1
+        (first if place <= HITS_PER_SITE else later).append(group)
     for group in later:
         (best, answer, _), least = group[0], first[-1][0].candidate.score
         if best.score > least:

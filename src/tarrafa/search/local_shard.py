@@ -39,6 +39,7 @@ from tarrafa.index.document_fields import (
     LINK_FACTOR_RATIO,
     factor_gains,
     indexed_factor,
+    join_url_ids,
     link_factor,
 )
 from tarrafa.index.index_state import is_other_version, pages_by_fate
@@ -100,6 +101,10 @@ RECENT_HALF_S = 90 * 86_400.0  # half-life of that gain
 LATE_PAIR_MATCHES = 30  # matches of a shard that gain from costly pairs and words with signs (`BuiltQuery`)
 RENORMALIZED_MATCHES = 30  # matches of a shard that are rescored by the mean length of all shards: 1 ms
 STANDINGS_AGE_MAX_S = 0.1  # in-links and ranks of the graph count after so long: to look for changes takes 40 us
+WEIGHED_FIELDS = (schema.ID_HIGH, schema.ID_LOW, schema.STATIC)
+COPIED_FIELDS = (  # into candidates
+    schema.CONTENT, schema.SIMHASH, schema.HEADLINE, schema.URL_LENGTH, schema.SITE_ID, schema.CANONICAL
+)  # fmt: skip
 DEFAULT_STANDING = (0, 1.0)  # in-links and rank of a page that the graph does not know
 RESULTS_CHANGED = message("The results have changed in the meantime: please search again.")
 SORT_FIELDS = {Sort.DATE: schema.DATE, Sort.LINKS: schema.IN_LINKS}
@@ -257,7 +262,7 @@ class LocalShard:
             parts += [ScorePart("form", form.word, gain) for form, gain in _signed_gains(snapshot, query, place)]
         if raised:
             parts = [ScorePart(part.kind, part.what, part.value * WHOLE_GAIN) for part in parts]
-        _, rank = self._standings([key], request.collection).get(key, DEFAULT_STANDING)
+        _, rank = self._standings([key], request.collection)[0]
         factor, of_links = indexed_factor(static) * float(factor_gains([rank], [static])[0]), link_factor(rank)
         if static < 0:
             factors = [ScorePart("links", "", of_links), ScorePart("listing", "", factor / of_links)]
@@ -281,9 +286,7 @@ class LocalShard:
             parts.append((Occur.Must, filter_query(schema.COLLECTION, request.collection)))
         matches = context.snapshot.top_matches(TantivyQuery.boolean_query(parts), URLS_MAX)
         keys, dates = matches.ids(), matches.field_values(schema.DATE)
-        known = self._standings(keys, request.collection)
-        standings = [known.get(key, DEFAULT_STANDING) for key in keys]
-        found = _WeighedMatches(matches, keys, standings, np.zeros(len(keys)))
+        found = _WeighedMatches(matches, keys, self._standings(keys, request.collection), np.zeros(len(keys)))
         candidates = found.candidates(list(range(len(keys))))
         newest = {candidates[at].id: candidates[at] for at in sorted(range(len(keys)), key=dates.__getitem__)}
         return [newest[key] for key in ids if key in newest]
@@ -475,9 +478,7 @@ class LocalShard:
                 is_last = weighed >= len(matches)
                 bound = least if is_last else max(least, matches.scores[weighed])
                 if not bound or found.scores[best[-1]] >= bound * gain_max or (is_last and reading >= RERANKED_MAX):
-                    candidates = found.candidates(best.tolist())
-                    if query.whole is not None:
-                        candidates = [one if one.place in raised else replace(one, partial=True) for one in candidates]
+                    candidates = found.candidates(best.tolist(), None if query.whole is None else raised)
                     return matches.total, candidates, whole
                 if is_last:
                     break
@@ -486,14 +487,14 @@ class LocalShard:
 
     def _weigh(self, context: _SearchContext, matches: IndexMatches, request: SearchRequest) -> "_WeighedMatches":
         """The present scores of matches: at most `_gain_max` times those of the index."""
-        ids = matches.ids()
-        known = self._standings(ids, request.collection)
-        standings = [known.get(key, DEFAULT_STANDING) for key in ids]
+        high, low, static = matches.columns(WEIGHED_FIELDS)
+        ids = join_url_ids(high, low)
+        standings = self._standings(ids, request.collection)
         scores = np.array(matches.scores)
         if request.sort is Sort.LINKS:
             scores = np.minimum([float(in_links) for in_links, _ in standings], IN_LINKS_RATIO * scores)
         elif request.sort is Sort.RELEVANCE:
-            scores *= factor_gains([rank for _, rank in standings], matches.field_values(schema.STATIC))
+            scores *= factor_gains([rank for _, rank in standings], static)
             if request.recent:
                 scores *= [self._recency(date) for date in matches.field_values(schema.DATE)]
             lowered = self._lowered(context, ids)
@@ -516,16 +517,15 @@ class LocalShard:
         age_s = max(0.0, self._now() - date)
         return 1.0 + RECENT_SHARE * exp2(-age_s / RECENT_HALF_S)
 
-    def _standings(self, ids: list[UrlId], collection: str | None) -> dict[UrlId, tuple[int, float]]:
+    def _standings(self, ids: list[UrlId], collection: str | None) -> list[NodeStanding]:
         """Present in-links and ranks from the graph; without a graph, no page has in-links."""
         graph = self._open_graph()
-        if graph is None:
-            return {}
-        try:
-            return graph.standings(ids, collection)
-        except DataError:
-            self._graph = None
-            return {}
+        if graph is not None:
+            try:
+                return [one or DEFAULT_STANDING for one in graph.standings_in_order(ids, collection)]
+            except DataError:
+                self._graph = None
+        return [DEFAULT_STANDING] * len(ids)
 
     def _linking(self, url: str, collection: str | None) -> list[UrlId]:
         graph = self._open_graph()
@@ -589,13 +589,13 @@ class _WeighedMatches(NamedTuple):
     standings: list[NodeStanding]
     scores: FloatArray
 
-    def candidates(self, places: list[int]) -> list[Candidate]:
-        """The matches at these places, in this order."""
-        copied = (schema.CONTENT, schema.SIMHASH, schema.HEADLINE, schema.URL_LENGTH, schema.SITE_ID, schema.CANONICAL)
+    def candidates(self, places: list[int], whole: set[DocumentAddress] | None = None) -> list[Candidate]:
+        """The matches at these places, in this order. `whole`: those with all words; None: no match is partial."""
         chosen, ids, standings = self.matches.at(places), self.ids, self.standings
         several = [ids[place] for place in places], [standings[place][0] for place in places]
-        fields = map(chosen.field_values, copied)
-        return list(map(Candidate, self.scores[places].tolist(), *several, chosen.addresses(), *fields))
+        addresses, fields = chosen.addresses(), chosen.columns(COPIED_FIELDS)
+        partial = [whole is not None and place not in whole for place in addresses]
+        return list(map(Candidate, self.scores[places].tolist(), *several, addresses, *fields, partial))
 
 
 def _probably_enough(scores: list[float], limit: int, gain_max: float) -> int:

@@ -497,8 +497,10 @@ def signed_pattern(text: str) -> re.Pattern[str] | None:
     """Finds a word with signs inside or a dot before it, and nothing attached, whatever its case; None: no such word.
     The index does not hold signs: they are looked for in the text of the best matches.
     """
+    if text.isalnum() or " " in text:  # the pattern would try each end of each beginning
+        return None
     found = _signed_word(compose(text))
-    if found is None or " " in text:
+    if found is None:
         return None
     return re.compile(rf"(?<!\w)(?<!\w[.,]){re.escape(found[0])}(?![.,]?\w)", re.IGNORECASE)
 

@@ -106,9 +106,13 @@ def is_condition(node: QueryNode) -> bool:
     )
 
 
-@lru_cache(1_000)  # each shard, and each phase of a search, parses it again
 def parse(text: str, all_words: bool = False) -> QueryGroup:
     """Parse a search. With `all_words`, plain words are all required."""
+    return _parsed(text, all_words)
+
+
+@lru_cache(1_000)  # each shard, and each phase of a search, parses it again, some without the second argument
+def _parsed(text: str, all_words: bool) -> QueryGroup:
     if len(text) > QUERY_CHARS_MAX:
         raise QueryError(
             message(

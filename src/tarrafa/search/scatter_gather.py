@@ -142,7 +142,8 @@ class ScatterGather:
         if not whole:
             self.is_partial = matching > 0
             return
-        several = [{one.candidate.id for one in group if not one.candidate.partial} for group in self.found]
+        grouped = (group for group in self.found if len(group) > 1)
+        several = [{one.candidate.id for one in group if not one.candidate.partial} for group in grouped]
         copies = sum(len(ids) - 1 for ids in several if ids)
         self.total = min(max(whole - copies, 1), matching)
         self.others = matching - self.total
@@ -456,6 +457,8 @@ class PartitionedShard:
         parts, moments = self._snapshots.get(moment)
         if places and not parts:
             raise QueryError(RESULTS_CHANGED)
+        if len(parts) == 1:
+            return parts[0].show(request, moments[0], places)
         shown: dict[DocumentAddress, HitDetails] = {}
         for number, (part, one) in enumerate(zip(parts, moments, strict=True)):
             own = [place for place in places if place[0] % len(parts) == number]
