@@ -3,7 +3,7 @@
 import pytest
 import tantivy
 
-from tarrafa.search.query_builder import MeanLengths, global_score, quantize_length
+from tarrafa.search.global_bm25 import MeanLengths, global_score, quantize_length
 
 K1, B = 1.2, 0.75
 

@@ -10,6 +10,7 @@ any record is read. Takedowns are not applied here: `reader` hides what is taken
 noted with file and offset.
 """
 
+import base64
 import logging
 import re
 import threading
@@ -51,7 +52,6 @@ CaptureRow = tuple[str | int | bytes | None, ...]
 OnBytesRead = Callable[[int], None]
 log = logging.getLogger(__name__)
 _sha1 = re.compile(r"sha1:([A-Z2-7]{32})").fullmatch
-_BASE_32 = {letter: value for value, letter in enumerate("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567")}
 _key_columns: Callable[[CaptureRow], Any] = itemgetter(slice(4))
 _digits = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)").match
 
@@ -248,10 +248,7 @@ def pack_digest(digest: str) -> bytes | str:
     found = _sha1(digest)
     if found is None:
         return digest
-    number = 0
-    for letter in found[1]:
-        number = number << 5 | _BASE_32[letter]
-    return number.to_bytes(20, "big")
+    return base64.b32decode(found[1])
 
 
 def response_files(archive: Path) -> list[Path]:

@@ -3,7 +3,7 @@
 Promises: a record is read whole and with its checksum, or `DataError` says which one is damaged; a `revisit` record is
 read with the body of the record to which it refers. The body comes without its transfer and content encodings; one that
 cannot be decoded comes as it was sent, and says so. A page that is taken down, or asks not to be shown from an archive,
-is never read (`PageTakenDown`, `NotShown`). Knows nothing of HTTP requests or HTML.
+is never read (`PageTakenDown`, `CaptureNotShown`). Knows nothing of HTTP requests or HTML.
 """
 
 from dataclasses import dataclass

@@ -50,17 +50,19 @@ from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.search.autocomplete import SAMPLED_PAGES, completions, following_words, merge_completions
 from tarrafa.search.curation import Curation, CurationRules
 from tarrafa.search.exclusion_filter import ExclusionFilter, QueryClause, exclude
-from tarrafa.search.query_builder import (
-    BuiltQuery,
+from tarrafa.search.global_bm25 import (
     MeanLengths,
-    QueryBuilder,
     RecordingTermStatistics,
     RememberedReadings,
-    SignedForm,
     TermStatistics,
+    global_score,
+)
+from tarrafa.search.query_builder import (
+    BuiltQuery,
+    QueryBuilder,
+    SignedForm,
     best_ids_query,
     filter_query,
-    global_score,
     page_query,
     signed_pattern,
     urls_query,

@@ -17,11 +17,10 @@ these pages, only the best matches of a shard gain from them (`BuiltQuery.late`)
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from math import log, prod
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import tantivy
 from tantivy import Occur
@@ -40,6 +39,15 @@ from tarrafa.index.text_analysis import (
     words,
 )
 from tarrafa.model import UrlId
+from tarrafa.search.global_bm25 import (
+    Clauses,
+    OccurringReadings,
+    Readings,
+    RecordingTermStatistics,
+    Terms,
+    TermStatistics,
+    document_frequency,
+)
 from tarrafa.search.query_parser import QueryFilter, QueryGroup, QueryNode, QueryPrefix, QueryText, Sign, is_condition
 from tarrafa.search.request import ExpansionTerm
 
@@ -48,7 +56,6 @@ PAIR_SHARE = 0.3
 TEMPLATE_SHARE = 0.1  # of a word that stands only in menus, lists of links or the name of the site
 FUNCTION_WORD_SHARE = 0.3  # of a word that only joins others
 FORM_SHARE = 0.5  # of a word's rarity: the gain of a page that writes it as it is typed
-READINGS_REMEMBERED_MAX = 20_000  # of words in the queries on one commit
 FORMS_MAX = 12  # words whose typed form counts
 # Documents of all shards with both of two adjacent words, as many as there would be by chance. With more, positions
 # cost more than a second query for the best matches (0.15 ms).
@@ -60,26 +67,11 @@ PREFIX_SCORE = 1.0
 RELATED_WORDS_SHARE = 0.2  # share of the words of a page that a related page must hold
 COMMON_SHARE = 0.5  # share of the documents: the natural-language mode ignores words that are in more
 BM25_WEIGHT_MAX = 2.2  # times its rarity: the maximum of BM25 for a word (1 + k1, as in tantivy)
-BM25_B = 0.75  # as in tantivy: how much lengths matter
-CLOSE_SHARE = 0.005  # mean lengths that differ by less are treated as equal: a correction costs a millisecond
 
-Terms = tuple[str, ...]
-Readings = tuple[str, tuple[Terms, ...]]  # a field, and the readings of a text
-OccurringReadings = dict[Terms, list[int]]  # with the documents that hold each of their terms
-Clauses = list[tuple[TantivyQuery, bool]]  # True: it is costly
 FindLinkingPages = Callable[[str], Iterable[UrlId]]  # the pages that link to a URL
 FindSynonyms = Callable[[str], tuple[str, ...]]  # the synonyms of a word or phrase
 FindSpellings = Callable[[str], Iterable[str]]  # the vocabulary entries of a folded word with accents
 FindSubclasses = Callable[[str], Iterable[str]]  # the classes below a class
-
-
-class TermStatistics(Protocol):
-    """Counts documents, and the documents that hold a term."""
-
-    @property
-    def written(self) -> int: ...
-
-    def frequency(self, field: str, term: str) -> int: ...
 
 
 def no_synonyms(word: str) -> tuple[str, ...]:
@@ -560,15 +552,6 @@ def _is_common(word: str, counting: TermStatistics) -> bool:
     return document_frequency(word, counting) > COMMON_SHARE * counting.written
 
 
-def document_frequency(word: str, counting: TermStatistics, field: str = schema.ALL) -> int:
-    """The number of documents that hold a word, in any reading; a word that stands only in templates counts there."""
-    terms = {terms[0] for terms in readings(word) if terms}
-    found = sum(counting.frequency(field, term) for term in terms)
-    if not found and field == schema.ALL:
-        return sum(counting.frequency(schema.TEMPLATE, term) for term in terms)
-    return found
-
-
 def all_occur(query: QueryGroup, counting: TermStatistics) -> bool:
     """Whether the query is of words and phrases only, and some page holds each word."""
     texts = [node.text for sign, node in query.parts if isinstance(node, QueryText) and sign is not Sign.MUST_NOT]
@@ -582,52 +565,6 @@ FIELDS = {
     "lang": schema.LANGUAGE,
     "filetype": schema.TYPE,
 }
-
-
-class RememberedReadings:
-    """What queries in one snapshot have asked about readings: counts of terms, and clauses by that shard's counts."""
-
-    def __init__(self) -> None:
-        self.counts: dict[Readings, tuple[dict[str, int], OccurringReadings]] = {}
-        self.clauses: dict[tuple[str, tuple[Terms, ...], float, int], Clauses] = {}
-
-    @property
-    def is_full(self) -> bool:
-        return len(self.clauses) >= READINGS_REMEMBERED_MAX or len(self.counts) >= READINGS_REMEMBERED_MAX
-
-
-class RecordingTermStatistics:
-    """Counts in one shard, and records the counted terms: the statistics phase. What earlier requests have counted is
-    `remembered`.
-    """
-
-    def __init__(self, counting: TermStatistics, remembered: RememberedReadings) -> None:
-        self._counting, self.remembered = counting, remembered
-        self.counts: dict[str, dict[str, int]] = {}
-
-    def occurring(self, key: Readings, count: Callable[[Readings], OccurringReadings]) -> OccurringReadings:
-        """The readings that occur, counted now or remembered; their terms are recorded in either case."""
-        known = self.remembered.counts.get(key)
-        if known is None:
-            found = count(key)
-            own = self.counts.get(key[0], {})
-            counts = {term: own[term] for terms in key[1] for term in terms}
-            known = self.remembered.counts[key] = counts, found
-        self.counts.setdefault(key[0], {}).update(known[0])
-        return known[1]
-
-    @property
-    def written(self) -> int:
-        return self._counting.written
-
-    def frequency(self, field: str, term: str) -> int:
-        counts = self.counts.get(field)
-        if counts is None:
-            counts = self.counts[field] = {}
-        found = counts.get(term)
-        if found is None:
-            found = counts[term] = self._counting.frequency(field, term)
-        return found
 
 
 def page_query(key: UrlId, collection: str | None) -> TantivyQuery:
@@ -765,53 +702,3 @@ def _literal(text: str) -> str:
 def filter_query(field: str, value: str) -> TantivyQuery:
     """A query that adds nothing to the score."""
     return TantivyQuery.const_score_query(TantivyQuery.term_query(schema.SCHEMA, field, value, "basic"), 0.0)
-
-
-# -- length normalization over several shards --------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class MeanLengths:
-    """The mean text length of one shard, and of all shards: they correct the scores of one shard to those of one index.
-
-    BM25 lowers the score of a text that is longer than the mean, and tantivy knows only the mean of its own index. The
-    difference is visible where the texts of one shard are longer than those of another: of the ten hits of one index,
-    eight shards found 9.65 by their own means, and 9.93 by the common mean (20,000 documents; hosts, and so shards,
-    differ in the length of their texts). The corrected scores are those of one index, up to the last digits. Known
-    weakness: titles are measured by the mean of their own shard.
-    """
-
-    here: float
-    everywhere: float
-
-    @property
-    def are_close(self) -> bool:
-        return not self.here or not self.everywhere or abs(self.here / self.everywhere - 1) < CLOSE_SHARE
-
-    def penalty_ratio(self, length: int) -> float:
-        """How much more BM25 penalizes a text of this length by the global mean than by the mean of this shard."""
-        if self.are_close:
-            return 1.0
-        return _length_penalty(length, self.everywhere) / _length_penalty(length, self.here)
-
-
-def global_score(score: float, most: float, stretch: float) -> float:
-    """The score of one word in one text, converted from this shard's mean length to the global one. The ratio of the
-    score to its maximum gives the term frequency. Maximum 0: the score does not depend on lengths.
-    """
-    if not most:
-        return score
-    reached = min(score / most, 1.0)
-    return score / (reached + (1 - reached) * stretch)
-
-
-def _length_penalty(length: int, mean: float) -> float:
-    return 1 - BM25_B + BM25_B * quantize_length(length) / mean
-
-
-def quantize_length(length: int) -> int:
-    """A length as tantivy stores it in one byte: exact below 40, then in steps that double after every eighth."""
-    if length < 40:
-        return length
-    step = 2 << ((length - 24) // 16).bit_length() - 1
-    return 24 + (length - 24) // step * step

@@ -26,7 +26,7 @@ from math import log, log2
 
 from tarrafa.index import schema
 from tarrafa.index.text_analysis import WORD_CHARS_MAX, analyzer_for, compose, readings, words
-from tarrafa.search.query_builder import TermStatistics, document_frequency
+from tarrafa.search.global_bm25 import TermStatistics, document_frequency
 from tarrafa.search.request import ExpansionTerm
 
 FEEDBACK_PAGES = 3

@@ -29,11 +29,11 @@ from tarrafa.search import autocomplete, query_expansion, spelling
 from tarrafa.search.autocomplete import PartialText, completed_text, partial_text
 from tarrafa.search.curation import Curation
 from tarrafa.search.exclusion_filter import ExclusionFilter, exclude
+from tarrafa.search.global_bm25 import document_frequency
 from tarrafa.search.local_shard import VOCABULARY_WAIT_S
 from tarrafa.search.query_builder import (
     all_occur,
     contents_query,
-    document_frequency,
     page_query,
 )
 from tarrafa.search.query_parser import parse

@@ -5,7 +5,6 @@ only a few files are open at a time.
 """
 
 from collections import OrderedDict
-from typing import NamedTuple
 
 from tarrafa.archive.warc_arc_reader import ArchiveSource, Damage, ForeignRecord, RecordReader, digest_matches
 from tarrafa.crawl.warc_import.capture import (
@@ -24,12 +23,6 @@ CONTENT_BYTES_MAX = 64 << 20  # of one record
 REQUEST_BYTES_MAX = 64 << 10
 OPEN_FILES_MAX = 64
 NOT_MODIFIED = "server-not-modified"
-
-
-class Lost(NamedTuple):
-    """A revisit whose original is not among the files."""
-
-    capture: ForeignCapture
 
 
 class CaptureLoader:

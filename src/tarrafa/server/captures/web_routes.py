@@ -99,7 +99,7 @@ class WebRoutes:
         except NotFound:
             raise UnknownResource(message("No capture of this URL is in this archive.")) from None
         except NotReady:
-            raise UnknownResource(message("Nothing is archived here yet.")) from None
+            raise UnknownResource(message("There is no index of archived pages here yet.")) from None
         except ConfigError:
             sentence = message("This is no date: write 2026, 2026-11, 2026-11-18 or 20261118203000.")
             raise RequestRefused(400, sentence) from None
