@@ -46,6 +46,10 @@ def line_with(stream: object, words: str) -> str:
     raise AssertionError(f"never said: {words}")
 
 
+def statuses_in(data: Path) -> list[int]:
+    return [entry.record.outcome.status for entry in follow(data / "archive", {})]
+
+
 def test_ctrl_c_in_the_middle_stops_everything_and_the_next_run_goes_on(tmp_path):
     demo = started(tmp_path / "demo")
     line_with(demo.stderr, "demo: ")
@@ -53,8 +57,7 @@ def test_ctrl_c_in_the_middle_stops_everything_and_the_next_run_goes_on(tmp_path
     said = demo.communicate(timeout=60)[1]
     assert demo.returncode == 130, said
     assert "Traceback" not in said
-    statuses = [entry.record.outcome.status for entry in follow(tmp_path / "demo" / "archive", {})]
-    assert -11 not in statuses, "the synthetic Web outlived the crawl"
+    assert -11 not in statuses_in(tmp_path / "demo"), "the synthetic Web outlived the crawl"
 
     demo = started(tmp_path / "demo")
     address = line_with(demo.stderr, "search page:").split()[2]
@@ -65,3 +68,4 @@ def test_ctrl_c_in_the_middle_stops_everything_and_the_next_run_goes_on(tmp_path
     demo.communicate(timeout=60)
     (status,) = asyncio.run(fetch_overview(DataDirectory(tmp_path / "demo"))).collections
     assert (status.state, status.fetched) == ("finished", 400)
+    assert -11 not in statuses_in(tmp_path / "demo"), "nothing was asked where the Web was before the restart"

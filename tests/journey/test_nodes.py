@@ -24,7 +24,7 @@ from tarrafa.coordinator.node.messages import NODE_SILENT_AFTER_S, NodeHeartbeat
 from tarrafa.coordinator.node.process_health import NodeHealth
 from tarrafa.crawl.scope.collection_loader import load_collection
 from tarrafa.crawl.supervisor import child_processes
-from tarrafa.crawl.supervisor.supervisor import Supervisor
+from tarrafa.crawl.supervisor.supervisor import Supervisor, submit_collection
 from tarrafa.errors import ShardUnavailable
 from tarrafa.runtime.data_dir import DataDirectory, try_lock
 from tarrafa.runtime.token import Token
@@ -56,7 +56,7 @@ async def a_node(journey: Journey, workers: int = 2) -> AsyncIterator[tuple[Supe
     journey.data.create()
     vitals = NodeHealth(journey.data, "here", "w")
     async with supervisor, NodeAgent(supervisor, vitals, workers, NodeOrders(), said.append) as living:
-        await supervisor.submit(load_collection(journey.write_collection()))
+        await submit_collection(supervisor.frontier, load_collection(journey.write_collection()))
         yield supervisor, living
 
 
@@ -129,7 +129,7 @@ def test_a_nodes_workers_and_what_they_take_change_while_the_crawl_goes_on(tmp_p
         (NodeOrders(3, workers=2, paused=True), lambda beat: workers(beat) == ["w1", "w2"] and not hosts(beat)),
         (NodeOrders(4, roles=("follower",)), lambda beat: not workers(beat)),
         (NodeOrders(5, roles=("worker",)), lambda beat: {one.role for one in beat.processes} == {"frontier", "worker"}),
-        (NodeOrders(6), lambda beat: len(beat.processes) == 6 and most(beat) > 100),
+        (NodeOrders(6), lambda beat: len(beat.processes) == 7 and most(beat) > 100),
     ]
     done: list[int] = []
 

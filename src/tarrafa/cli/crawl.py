@@ -111,7 +111,16 @@ def crawl(
 
     async def to_its_end() -> int:
         directory = DataDirectory(data)
-        supervisor = build_supervisor(directory, workers, address, token_file, name, listen, index_shards=index_shards)
+        supervisor = build_supervisor(
+            directory,
+            workers,
+            address,
+            token_file,
+            name,
+            listen,
+            index_shards=index_shards,
+            submitted=collection,
+        )
         status = await show_progress(_watch(supervisor, collection), collection.name, quiet=quiet)
         if has_failed(status) and not quiet:
             await print_roots(directory, collection, address)
@@ -282,6 +291,7 @@ def build_supervisor(
     *,
     lasting: bool = False,
     index_shards: str | None = None,
+    submitted: Collection | None = None,
 ) -> Supervisor:
     """Supervisor for these options: of a remote frontier, or of the local one."""
     clock, is_remote = Clock.from_environment(), address is not None
@@ -301,7 +311,7 @@ def build_supervisor(
     own_name = "w" if name is None and not is_remote else node_name(name)
     return Supervisor(
         data, workers, clock, frontier_link=link, name=own_name, lasting=lasting or is_remote, follows=not lasting,
-        divided=divided,
+        divided=divided, submitted=submitted,
     )  # fmt: skip
 
 
@@ -371,7 +381,6 @@ async def _watch(supervisor: Supervisor, collection: Collection) -> AsyncGenerat
     name, is_remote = collection.name, isinstance(supervisor.frontier_link, RemoteFrontierLink)
     try:
         async with supervisor:
-            await supervisor.submit(collection)
             async for overview in supervisor.overviews():
                 yield overview
                 if is_remote and status_of(overview, name).state not in UNFINISHED_STATES:

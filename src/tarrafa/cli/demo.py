@@ -149,7 +149,8 @@ async def run_demo(data: DataDirectory, pages: int, port: int, *, leave: bool, h
     listening = bind(port=port)  # a port in use is reported before anything else starts
     clock = Clock.from_environment()
     with start_process(world) as web:
-        home = CoordinatorNode(data, "demo", WORKERS, clock, lambda line: None)
+        collection = load_collection(_collection_file(data, world, pages, web))
+        home = CoordinatorNode(data, "demo", WORKERS, clock, lambda line: None, submitted=collection)
         async with (
             home,
             serve_node_pages(home, Console(Authenticator(data, clock.now)), listening=listening) as address,
@@ -159,8 +160,6 @@ async def run_demo(data: DataDirectory, pages: int, port: int, *, leave: bool, h
             )
             print_note(f"search page:   {address}  (works while the crawl runs)")
             print_note(f"console:       {address}console")
-            collection = load_collection(_collection_file(data, world, pages, web))
-            await home.supervisor.submit(collection)
             status = await show_progress(_overviews(home, collection.name), collection.name)
             good = await asyncio.to_thread(_print_examples, data, address)
             if hostile:

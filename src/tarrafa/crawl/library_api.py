@@ -92,8 +92,7 @@ async def _crawl(
 ) -> None:
     """Run the crawl as supervisor, or submit it to the supervisor that runs already."""
     try:
-        async with Supervisor(data, workers) as supervisor:
-            await submit_collection(supervisor.frontier, collection)
+        async with Supervisor(data, workers, submitted=collection) as supervisor:
             started.set()
             async for _ in supervisor.overviews():
                 if stopping.is_set():

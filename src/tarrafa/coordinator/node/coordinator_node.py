@@ -37,7 +37,8 @@ NOTICE_NUMBERS = ("fetched", "known", "pending", "failed", "visits", "requests")
 
 
 class CoordinatorNode:
-    """Use it in an `async with`, and `run` it. `workers`: their number, unless orders say otherwise."""
+    """Use it in an `async with`, and `run` it. `workers`: their number, unless orders say otherwise. `submitted`: a
+    collection to crawl from the start (`Supervisor`)."""
 
     def __init__(
         self,
@@ -48,6 +49,7 @@ class CoordinatorNode:
         print_line: Callable[[str], None],
         frontier_link: FrontierLink | None = None,
         divided: ShardLayout | None = None,
+        submitted: Collection | None = None,
     ) -> None:
         data.create()
         self.data, self.name, self._clock = data, name, clock
@@ -61,6 +63,7 @@ class CoordinatorNode:
         self.supervisor = Supervisor(
             data, count, clock, frontier_link=frontier_link, name=f"{name}-", lasting=True, divided=divided,
             patient=True, limits=worker_limits(orders, max(1, count)), print_line=print_line,
+            submitted=submitted,
         )  # fmt: skip
         self._agent = NodeAgent(self.supervisor, NodeHealth(data, name, f"{name}-"), workers, orders, print_line)
         self._stack = contextlib.AsyncExitStack()

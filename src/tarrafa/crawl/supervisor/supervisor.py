@@ -53,7 +53,8 @@ class Supervisor:
     `lasting`: the frontier outlives the supervisor, or continues when the supervisor starts again; running collections
     are not paused at its end. `follows`: there will be an archive to follow, of our workers or of external crawlers.
     `divided`: the parts of a new index. `patient`: whatever happens to a child or to the disk, continue and report it
-    (`troubles`). `silence`: how long a child may send no heartbeat before it is killed and started again.
+    (`troubles`). `silence`: how long a child may send no heartbeat before it is killed and started again. `submitted`:
+    the collection to crawl; workers get no work before the frontier has its present definition.
     """
 
     def __init__(
@@ -71,8 +72,10 @@ class Supervisor:
         limits: ResourceLimits = UNLIMITED,
         silence: SilenceLimits = SilenceLimits(),  # noqa: B008 (immutable)
         print_line: Callable[[str], None] = print_note,
+        submitted: Collection | None = None,
     ) -> None:
         clock = clock or Clock.from_environment()
+        self._submitted = submitted
         self.data, self.name = data, name  # prefix of our workers' names
         self.frontier_link: FrontierLink = frontier_link or LocalFrontierLink(
             data, clock, print_line=print_line, patient=patient
@@ -116,7 +119,7 @@ class Supervisor:
             self._closing.enter_context(self.watchdog)
             recover_archive(self.data.archive)
             self._followers.prepare()
-            await asyncio.gather(self.frontier_link.open(), self._start_worker_early())
+            await asyncio.gather(self._open_frontier(), self._start_worker_early())
             await self._sync_clock()
             self._start_takedown_and_deletion_sync()
             await self._start_all()
@@ -127,6 +130,13 @@ class Supervisor:
 
     async def __aexit__(self, *_: object) -> None:
         await self._shut_down()
+
+    async def _open_frontier(self) -> None:
+        """The collection is submitted at once: a collection that was running when the last process was killed may have
+        another definition now."""
+        await self.frontier_link.open()
+        if self._submitted is not None:
+            await self._submit(self._submitted)
 
     async def _start_worker_early(self) -> None:
         """Start the first worker beside the frontier server of our own: until it has loaded its code, that is ready.
@@ -336,7 +346,7 @@ class Supervisor:
     def set_limits(self, limits: ResourceLimits) -> None:
         self._limits.set(limits)
 
-    async def submit(self, collection: Collection) -> None:
+    async def _submit(self, collection: Collection) -> None:
         """Submit a collection to the frontier; if it is unreachable, as soon as it is back."""
         while True:
             try:
