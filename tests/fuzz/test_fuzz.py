@@ -19,14 +19,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tarrafa.archive.warc_arc_reader import ArchiveSource, Damage, ForeignRecord, RecordReader
+from tarrafa.archive.foreign_archive_reader import ArchiveSource, Damage, ForeignRecord, RecordReader
 from tarrafa.fetch import content_encoding, http_message, robots
 from tarrafa.model import Listing, Page
 from tarrafa.parse.documents.document import UnreadableDocument
 from tarrafa.parse.page import parse
 from tarrafa.parse.sitemaps_feeds import parse_sitemap_or_feed
 from tarrafa.parse.url import URL_LENGTH_MAX, UrlIdentity, canonical, host_id, host_key, split, url_id
-from tests.archive.test_warc_arc_reader import FORMS, TOKENS, some_records
+from tests.archive.test_foreign_archive_reader import FORMS, TOKENS, some_records
 from tests.fuzz import seed_inputs
 from tests.fuzz.mutator import INPUT_BYTES_MAX, Mutator
 

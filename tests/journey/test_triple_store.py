@@ -12,8 +12,8 @@ from tarrafa.parse.url import url_id
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.testweb.world.world import World
 from tarrafa.triples.follower import catch_up, rebuild
-from tarrafa.triples.named_graphs import graph_of, quads_of, statements_of
 from tarrafa.triples.status import behind
+from tarrafa.triples.triple_writer import graph_of, quads_of, statements_of
 from tests.journey.accelerated_month import Month
 from tests.journey.crawl_journey import a_journey, pids_of, tarrafa, wait_until_kept
 from tests.triples.sample_statements import books, contents, counted

@@ -5,7 +5,7 @@
     /suggest  /opensearch.xml              completions; how a browser adds this search
     /page  /site  /page.json  /site.json   all that is known of a page or a site (page_site_routes.py)
     /cdx                                   CDX server: which captures there are (captures/cdx_routes.py)
-    /web/  /copy                           Memento, text and bytes of a capture (captures/web_routes.py)
+    /web/  /copy                           Memento, text and bytes of a capture (captures/memento_routes.py)
     /data  /thing  /data.json  /thing.json entities and their pages (entities/routes.py)
     /status  /status.json                  state of the crawl, if available, for local requests and signed-in users
     /queries.json                          the query log, for local requests
@@ -51,7 +51,7 @@ from tarrafa.server.auth.request_origin import NO_PROXIES, TrustedProxies
 from tarrafa.server.auth.required_role import AccessLevel, GuardedRoute
 from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest, check_all_guarded, guard_routes
 from tarrafa.server.captures.cdx_routes import CdxRoutes
-from tarrafa.server.captures.web_routes import WebRoutes
+from tarrafa.server.captures.memento_routes import WebRoutes
 from tarrafa.server.console.console import Console, api_error_response
 from tarrafa.server.crawler_api import PATH as CRAWLERS_PATH
 from tarrafa.server.entities.routes import EntityRoutes

@@ -23,8 +23,8 @@ from tarrafa.clock import boottime
 from tarrafa.errors import data_error_from_os
 from tarrafa.runtime.child_process import child_command, run_child
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.triples.named_graphs import RULES_GRAPH
 from tarrafa.triples.ontology import ConstructRule
+from tarrafa.triples.triple_writer import RULES_GRAPH
 
 TIME_S_MAX = 60.0  # of a run
 MEMORY_BYTES_MAX = 4 << 30

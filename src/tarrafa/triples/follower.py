@@ -32,7 +32,8 @@ from tarrafa.runtime.data_dir import DataDirectory, write_atomically
 from tarrafa.runtime.sqlite import rows
 from tarrafa.triples import ontology, status, storage
 from tarrafa.triples.construct_rules import RuleRunner, write_rule_graph
-from tarrafa.triples.named_graphs import (
+from tarrafa.triples.snapshots import newest_number, publish
+from tarrafa.triples.triple_writer import (
     RULES_GRAPH,
     ChangedPage,
     PageWriter,
@@ -44,7 +45,6 @@ from tarrafa.triples.named_graphs import (
     record_visits,
     recorded_visit,
 )
-from tarrafa.triples.snapshots import newest_number, publish
 
 log = logging.getLogger(__name__)
 POLL_S = 0.2

@@ -19,8 +19,8 @@ from tarrafa.errors import ConfigError, DataError
 from tarrafa.index import shards
 from tarrafa.parse.robots_meta_usage import Use
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.triples.named_graphs import COLLECTION, DEFAULT_GRAPH, INFERRED_PREFIX, RESERVES, RULES_GRAPH
 from tarrafa.triples.snapshots import TripleSnapshot
+from tarrafa.triples.triple_writer import COLLECTION, DEFAULT_GRAPH, INFERRED_PREFIX, RESERVES, RULES_GRAPH
 
 SUFFIXES = (".nq", ".nq.gz", ".nq.zst")
 GZIP_LEVEL, ZSTD_LEVEL = 6, 9

@@ -26,9 +26,9 @@ PAGES, VERSIONS, FILES = 150, 5, 3
 RUNS_MAX = 400
 # Small batches, so that there are many moments between the steps of a commit.
 COMMAND = """
-from tarrafa.crawl.warc_import import import_warc, importer
+from tarrafa.crawl.warc_import import capture_importer, import_warc
 from tarrafa.cli import main
-importer.BATCH_CAPTURES = 20
+capture_importer.BATCH_CAPTURES = 20
 async def nothing(data): pass
 import_warc._follow = nothing
 main()

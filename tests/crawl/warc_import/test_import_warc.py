@@ -24,7 +24,7 @@ from tarrafa.model import OLDER_VERSION, Status, UrlState
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.takedown import parse_target, record_action
 from tests.archive.foreign_archives import DAY, REVISIT, WarcFile, arc_file, arc_record, page, response
-from tests.archive.test_warc_arc_reader import TOKENS
+from tests.archive.test_foreign_archive_reader import TOKENS
 from tests.crawl.warc_import.imported import frontier_state, rows, run_import, silent, visits, visits_of, warc_records
 from tests.fuzz.mutator import Mutator
 from tests.warc_check import check_warc_file

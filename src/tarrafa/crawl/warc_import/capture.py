@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace as replace_struct
 
-from tarrafa.archive.warc_arc_reader import ForeignRecord
+from tarrafa.archive.foreign_archive_reader import ForeignRecord
 from tarrafa.config import Collection
 from tarrafa.crawl.scope.admission import Admission
 from tarrafa.crawl.worker.fetcher import decode_response

@@ -6,7 +6,7 @@ only a few files are open at a time.
 
 from collections import OrderedDict
 
-from tarrafa.archive.warc_arc_reader import ArchiveSource, Damage, ForeignRecord, RecordReader, digest_matches
+from tarrafa.archive.foreign_archive_reader import ArchiveSource, Damage, ForeignRecord, RecordReader, digest_matches
 from tarrafa.crawl.warc_import.capture import (
     CAPTURES,
     REQUEST,

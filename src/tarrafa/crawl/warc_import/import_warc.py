@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tarrafa.archive.deletion_log import ArchiveDeletions
-from tarrafa.archive.wacz_source import find_files, open_sources, remove_scratch
-from tarrafa.archive.warc_arc_reader import ArchiveSource, Damage
+from tarrafa.archive.foreign_archive_reader import ArchiveSource, Damage
+from tarrafa.archive.import_sources import find_files, open_sources, remove_scratch
 from tarrafa.archive.warc_reader import visit_lengths
 from tarrafa.archive.warc_writer import recover_archive
 from tarrafa.clock import Clock
@@ -21,10 +21,10 @@ from tarrafa.config.sections import ScopeConfig
 from tarrafa.crawl.rebuild_frontier import ReplayClock
 from tarrafa.crawl.scope.collection_loader import ROOTS_MAX, complete_collection, load_collection
 from tarrafa.crawl.supervisor.supervisor import Supervisor, submit_collection
+from tarrafa.crawl.warc_import.capture_importer import ImportCounts, WarcImporter
 from tarrafa.crawl.warc_import.capture_loader import CaptureLoader
 from tarrafa.crawl.warc_import.import_recovery import recover_import
 from tarrafa.crawl.warc_import.import_state import ImportState
-from tarrafa.crawl.warc_import.importer import ImportCounts, WarcImporter
 from tarrafa.crawl.warc_import.survey import digest_of, run_survey, unpack_source
 from tarrafa.errors import ConfigError, DataError
 from tarrafa.frontier.replay import FrontierReplay

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from xxhash import xxh3_128
 
-from tarrafa.archive.warc_arc_reader import ArchiveSource, Damage, ForeignRecord, RecordReader
+from tarrafa.archive.foreign_archive_reader import ArchiveSource, Damage, ForeignRecord, RecordReader
 from tarrafa.crawl.warc_import.capture import (
     CAPTURES,
     REQUEST,

@@ -13,7 +13,7 @@ import pytest
 import zstandard
 from warcio.archiveiterator import ArchiveIterator
 
-from tarrafa.archive.warc_arc_reader import (
+from tarrafa.archive.foreign_archive_reader import (
     HEADER_BYTES_MAX,
     ArchiveSource,
     Damage,

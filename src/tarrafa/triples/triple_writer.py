@@ -1,4 +1,4 @@
-"""Named graphs of pages: their names, quads and metadata in Oxigraph, and the PageWriter that replaces them.
+"""PageWriter replaces the statements of a page, its named graph, in Oxigraph; names and metadata of these graphs.
 
 A page is a named graph under its URL, which holds exactly the statements of the page; named graphs inside the page are
 not kept apart. Promises: classes and properties have one spelling; a blank node is named after its page, always the

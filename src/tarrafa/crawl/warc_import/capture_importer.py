@@ -21,7 +21,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tarrafa import config
-from tarrafa.archive.warc_arc_reader import Damage
+from tarrafa.archive.foreign_archive_reader import Damage
 from tarrafa.archive.warc_writer import WarcWriter
 from tarrafa.config import Collection
 from tarrafa.config.sections import redact_for_archive

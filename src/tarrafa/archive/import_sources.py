@@ -15,7 +15,7 @@ from struct import Struct
 
 from xxhash import xxh3_64_hexdigest
 
-from tarrafa.archive.warc_arc_reader import BOMB_BYTES_MIN, BOMB_RATIO, ZIP_MAGIC, ArchiveSource, Damage
+from tarrafa.archive.foreign_archive_reader import BOMB_BYTES_MIN, BOMB_RATIO, ZIP_MAGIC, ArchiveSource, Damage
 from tarrafa.errors import ConfigError
 
 ENDINGS = (".warc", ".warc.gz", ".warc.zst", ".arc", ".arc.gz", ".arc.zst", ".wacz")
