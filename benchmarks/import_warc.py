@@ -31,7 +31,7 @@ from warcio.archiveiterator import ArchiveIterator
 from warcio.exceptions import ArchiveLoadFailed
 
 from benchmarks.archive import LINKS, real_text
-from tarrafa.archive.warc_arc_reader import ArchiveSource, Damage, RecordReader
+from tarrafa.archive.foreign_archive_reader import ArchiveSource, Damage, RecordReader
 from tarrafa.crawl.warc_import import import_warc as module
 from tarrafa.runtime.data_dir import DataDirectory
 
