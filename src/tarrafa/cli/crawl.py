@@ -219,10 +219,10 @@ def worker(
 
 
 def time_left_text(status: CollectionStatus) -> str:
-    left = expected_pages(status) - status.kept_by_run
     if not status.pages_per_s:
         return "waiting for hosts to answer" if status.queue else "nearly done"
-    return f"about {ENGLISH.span(left / status.pages_per_s)} left" if left > 0 else "nearly done"
+    left_s = (expected_pages(status) - status.kept_by_run) / status.pages_per_s
+    return f"about {ENGLISH.span(left_s)} left" if left_s >= 1 else "nearly done"
 
 
 def progress_line(status: CollectionStatus) -> str:
