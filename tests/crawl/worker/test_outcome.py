@@ -153,6 +153,23 @@ def test_a_redirect_leads_to_its_target_at_no_cost_in_depth():
     assert done.exchange is not None, "redirects are archived"
 
 
+@pytest.mark.parametrize(
+    ("body", "fields", "archived"),
+    [
+        (b"%PDF-1.7 and then nothing", {}, True),
+        (b"%PDF-1.7 and then nothing", {"x_robots_tag": "noindex, noarchive"}, False),
+        (b"\x1f\x8b\x08 no gzip", {"content_type": "text/html", "content_encoding": "gzip"}, True),
+    ],
+)
+def test_a_document_that_cannot_be_read_is_archived_as_it_came(body, fields, archived):
+    collection = a_collection(scope={"hosts": ["a.br"], "types": ["text/html", "application/pdf"]})
+    done = concluded(body, collection=collection, **{"content_type": "application/pdf"} | fields)
+    assert (done.record.outcome.status, done.record.outcome.kept) == (Status.INVALID_RESPONSE, False)
+    assert (done.exchange is not None) == archived
+    if done.exchange is not None:
+        assert done.exchange.response.endswith(body)
+
+
 def test_a_chain_of_redirects_ends_at_its_limit():
     done = concluded(b"", code=302, location="/new", visit=a_visit(redirects=5))
     assert (done.record.outcome.status, done.discovered) == (Status.REDIRECTS_EXCEEDED, [])

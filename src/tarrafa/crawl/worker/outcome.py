@@ -33,8 +33,14 @@ from tarrafa.fetch.http_message import (
 from tarrafa.fetch.robots import RobotsRules
 from tarrafa.frontier.messages import DiscoveredUrl
 from tarrafa.i18n import Message, message
-from tarrafa.model import BUSY, GONE, REDIRECTS, Listing, Outcome, Page, Status, Visit, VisitRecord
-from tarrafa.parse.robots_meta_usage import USAGE_FIELDS, combine_usage, robots_from_header, usage_from_header
+from tarrafa.model import BUSY, GONE, REDIRECTS, Listing, Outcome, Page, Status, UrlRole, Visit, VisitRecord
+from tarrafa.parse.robots_meta_usage import (
+    USAGE_FIELDS,
+    combine_robots,
+    combine_usage,
+    robots_from_header,
+    usage_from_header,
+)
 
 if TYPE_CHECKING:
     from tarrafa.crawl.render.render_policy import RenderedPage
@@ -194,14 +200,24 @@ def conclude(
 def _exchange_to_archive(
     visit: Visit, request: FetchRequest, response: FetchResponse, outcome: Outcome, *, whole: bool
 ) -> WarcExchange | None:
-    """The bytes to archive: of kept pages, of redirects, and of pages unchanged since they were archived."""
+    """The bytes to archive: of kept pages, of redirects, of documents that cannot be parsed (others may read them, or
+    we one day), and of pages unchanged since they were archived."""
     if whole:
         return build_exchange(request, response, outcome.at, outcome.payload, visit)
-    if outcome.status in REDIRECTS:
+    if outcome.status in REDIRECTS or _is_unparsed_document(visit, response, outcome.status):
         return build_exchange(request, response, outcome.at)
     if outcome.status == 304 and visit.archived and visit.payload:  # else an external crawler fetched it: no bytes
         return build_exchange(request, response, outcome.at, visit.payload, visit)
     return None
+
+
+def _is_unparsed_document(visit: Visit, response: FetchResponse, status: int) -> bool:
+    """Whether a whole document of a wanted type was fetched and could not be decoded or parsed. Only its header can say
+    that it is not to be shown from an archive: then it is not archived."""
+    if response.status != 200 or visit.role != UrlRole.PAGE or status not in (Status.INVALID_RESPONSE, Status.HOSTILE):
+        return False
+    robots = response.head.joined("x-robots-tag", "\n")
+    return not robots or not combine_robots([robots_from_header(robots)]).noarchive
 
 
 def discovered_urls(
