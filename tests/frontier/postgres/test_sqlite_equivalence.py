@@ -194,3 +194,10 @@ def test_what_was_spent_without_a_limit_is_no_debt_when_there_is_one(tmp_path, m
     """A life that once told it: the file had counted, the database had not."""
     monkeypatch.setattr(row_cache, "CHUNK", 1)
     live("changing orders", "518992-4", tmp_path, 250)
+
+
+@pytest.mark.long
+def test_a_link_to_a_known_page_counts_the_visits_of_its_host_anew_in_both(tmp_path, monkeypatch):
+    """A life that once told it: the database passed known links over, the file began to count."""
+    monkeypatch.setattr(row_cache, "CHUNK", 1)
+    live("runs of changing collections", "353231-3", tmp_path, 250)

@@ -98,14 +98,16 @@ def _columns(items: Sequence[object], *fields: str) -> list[list[object]]:
 
 @in_transaction
 def _filter_new_urls(work: PostgresTransaction, collection: int, offers: list[DiscoveredUrl]) -> list[DiscoveredUrl]:
-    """Drop the URLs that are known at no greater depth: most of them."""
+    """Drop the URLs that are known at no greater depth, on hosts that this run has met: most of them."""
     rows = work.cursor.execute(
         "SELECT k.n FROM unnest(%b::bigint[], %b::bytea[], %b::bigint[], %b::bigint[], %b::bigint[], %b::float8[])"
         " WITH ORDINALITY AS k(host, id, depth, redirects, role, announced, n)"
         " JOIN url u ON u.host = k.host AND u.collection = %b::bigint AND u.id = k.id"
+        " JOIN work w ON w.host = u.host AND w.collection = u.collection"
+        " JOIN collection c ON c.id = u.collection"
         " WHERE (u.depth, u.redirects) <= (k.depth, k.redirects) AND (k.role = u.role OR u.role != 0)"
         " AND k.announced <= coalesce(u.announced, 0) AND u.shown != %b::bigint"
-        " AND u.run >= (SELECT run FROM collection WHERE id = u.collection)"
+        " AND u.run >= c.run AND w.run >= c.run"
         " AND (u.state != %b::bigint OR u.status IS DISTINCT FROM %b::bigint)",
         [
             *_columns(offers, "host", "id", "depth", "redirects", "role"),
