@@ -286,7 +286,7 @@ def measure_capture_follower(root: Path, pages: int, rounds: int) -> None:
 def measure_cdx_queries(root: Path, captures: int) -> None:
     """Queries a second of one process, without HTTP. The captures are entered as the follower enters them."""
     from tarrafa.captures.cdx_lines import cdx_lines
-    from tarrafa.captures.cdx_query import parse_cdx_query
+    from tarrafa.captures.cdx_params import parse_cdx_query
     from tarrafa.captures.follower import ENTER
     from tarrafa.captures.reader import CapturesReader
     from tarrafa.captures.store import captures_file, open_writer

@@ -20,7 +20,7 @@ from typing import ClassVar
 from tarrafa import config
 from tarrafa.clock import Clock
 from tarrafa.config import Collection
-from tarrafa.crawl.scope.admission import Admission
+from tarrafa.crawl.scope.scope_rules import Admission
 from tarrafa.frontier.messages import VISITS_OF_NEW_LEASE, DiscoveredUrl, HostReport, Lease, UrlWeight, VisitReport
 from tarrafa.frontier.store.counters import Bucket
 from tarrafa.frontier.store.database import open_database
@@ -32,9 +32,9 @@ from tarrafa.runtime.public_suffix_list import bundled_suffix_list
 from tarrafa.simulate.matplotlib_plots import Series, draw_lines
 from tarrafa.testweb.oracle import expected_response as truth_of
 from tarrafa.testweb.render.robots_sitemaps import is_allowed
+from tarrafa.testweb.world.hosts import World
 from tarrafa.testweb.world.page_links import outlinks
 from tarrafa.testweb.world.resources import PageRole, Resource, ResourceKind, path_of, redirect_target, role_of
-from tarrafa.testweb.world.world import World
 
 ORDERS = ("breadth", "backlinks", "fifo", "random", "lifo")
 TICK_S, WEIGH_EVERY_S, SAMPLE_EVERY_S = 0.2, 1.0, 2.0  # a worker reports and leases, the graph tells, we look

@@ -11,7 +11,7 @@ import argparse
 from dataclasses import dataclass
 
 from tarrafa.revisit.change_rate import DAY_S
-from tarrafa.simulate import engine, web_model
+from tarrafa.simulate import event_simulation, web_model
 from tarrafa.simulate.freshness_metrics import freshness_bounds
 from tarrafa.simulate.policy_controllers import SimulationSettings
 from tarrafa.simulate.web_model import SimulatedCrawler, SimulatedDocument, SimulatedServer
@@ -40,7 +40,7 @@ def measure(pages: int, visits_per_page: float, seed: int = 4) -> Spending:
     crawlers, hosts = [SimulatedCrawler()] * servers, [SimulatedServer(PAUSE_S)] * servers
     web, budget = web_model.make_web_model(crawlers, hosts, documents, days * DAY_S, seed), visits_per_page * pages
     from_s = days * DAY_S / 2
-    done = engine.run(web, SimulationSettings("index", budget, learn=False, start="fresh", from_s=from_s))
+    done = event_simulation.run(web, SimulationSettings("index", budget, learn=False, start="fresh", from_s=from_s))
     bound, fresh = freshness_bounds(web, budget).wp, done.summary.expected_freshness
     assert bound is not None
     assert fresh is not None

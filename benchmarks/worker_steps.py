@@ -70,8 +70,8 @@ class WorkerSteps:
 
     def __init__(self, folder: Path) -> None:
         from tarrafa.archive.warc_writer import WarcWriter
-        from tarrafa.crawl.scope.admission import Admission
         from tarrafa.crawl.scope.collection_loader import load_collection
+        from tarrafa.crawl.scope.scope_rules import Admission
         from tarrafa.crawl.worker.committer import LinkCache
 
         file = folder / "bench.toml"

@@ -9,7 +9,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from tarrafa.testweb.http.web_process import start_process
-from tarrafa.testweb.world.world import World
+from tarrafa.testweb.world.hosts import World
 
 HERE = Path(__file__).parent
 CHROMIUM = "/usr/bin/chromium"

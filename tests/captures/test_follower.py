@@ -15,8 +15,8 @@ import pytest
 from tarrafa.archive import revisit_record, warc_writer
 from tarrafa.archive.deletion_log import record_deletions
 from tarrafa.captures import follower
+from tarrafa.captures.capture_access import CaptureStore
 from tarrafa.captures.follower import CapturesFollower, response_files
-from tarrafa.captures.payload import CaptureStore
 from tarrafa.captures.reader import CapturesReader, KeyRange
 from tarrafa.errors import DataError
 from tarrafa.runtime.data_dir import DataDirectory

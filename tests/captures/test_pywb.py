@@ -10,7 +10,7 @@ import pytest
 
 from tarrafa.captures import follower
 from tarrafa.captures.cdx_lines import cdx_lines
-from tarrafa.captures.cdx_query import parse_cdx_query
+from tarrafa.captures.cdx_params import parse_cdx_query
 from tarrafa.captures.reader import CapturesReader, KeyRange
 from tarrafa.captures.timestamps import timestamp_of
 from tarrafa.runtime.data_dir import DataDirectory

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tarrafa.captures.cdx_query import key_range, parse_cdx_query
-from tarrafa.captures.payload import CaptureText
+from tarrafa.captures.capture_access import CaptureText
+from tarrafa.captures.cdx_params import key_range, parse_cdx_query
 from tarrafa.captures.reader import Capture
 from tarrafa.captures.record_heads import _status_and_mime
 from tarrafa.captures.text_diff import LINES_MAX, compare_texts, to_markdown, with_context

@@ -18,7 +18,7 @@ from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.search.request import SearchRequest
 from tarrafa.search.searcher import Searcher
 from tarrafa.testweb.oracle import expected_requests
-from tarrafa.testweb.world.world import World
+from tarrafa.testweb.world.hosts import World
 from tests.journey.crawl_journey import TYPES, a_journey, tarrafa
 from tests.warc_check import check_warc_file
 

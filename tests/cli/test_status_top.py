@@ -42,7 +42,7 @@ from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
 from tarrafa.i18n import ENGLISH
 from tarrafa.index.index_status import IndexStatus
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.testweb.world.world import World
+from tarrafa.testweb.world.hosts import World
 from tarrafa.triples.status import TriplesStatus
 from tests.journey.crawl_journey import a_journey, tarrafa, wait_until_kept
 

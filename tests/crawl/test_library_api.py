@@ -10,7 +10,7 @@ import pytest
 
 from tarrafa.crawl import pages
 from tarrafa.crawl.supervisor.supervisor import Supervisor
-from tarrafa.testweb.world.world import World
+from tarrafa.testweb.world.hosts import World
 from tests.journey.crawl_journey import Journey, a_journey, pids_of
 from tests.journey.scripted_web import ScriptedResponse, links, scripted_web
 from tests.wait import wait_until

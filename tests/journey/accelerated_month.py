@@ -19,15 +19,15 @@ from tarrafa.clock import CLOCK_VARIABLE, Clock, boottime
 from tarrafa.model import VisitRecord
 from tarrafa.revisit.change_rate import DAY_S
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.simulate import engine
+from tarrafa.simulate import event_simulation
 from tarrafa.simulate.change_process import ChangeTimes
 from tarrafa.simulate.policy_controllers import PolicyName, SimulationSettings
 from tarrafa.simulate.web_model import SimulatedCrawler, SimulatedDocument, SimulatedServer, WebModel
 from tarrafa.testweb.http.web_process import WebProcess, start_process
 from tarrafa.testweb.oracle import ReachableUrl, reachable, version_of_url
 from tarrafa.testweb.world.change_model import change_times
+from tarrafa.testweb.world.hosts import EPOCH, World
 from tarrafa.testweb.world.resources import ResourceKind, page_attributes
-from tarrafa.testweb.world.world import EPOCH, World
 
 TYPES = ("text/html", "application/xhtml+xml", "text/plain")
 BORN = EPOCH + 400 * DAY_S  # pages have lived for a while
@@ -174,4 +174,4 @@ suffixes = ["br.test", "pt.test", "com.test"]
         crawlers = tuple(SimulatedCrawler() for _ in servers)
         web = WebModel(crawlers, tuple(servers), tuple(documents), self.days * DAY_S, lives)
         settings = SimulationSettings(self.policy, share=self.share, from_s=first_day * DAY_S)
-        return engine.run(web, settings).summary.freshness
+        return event_simulation.run(web, settings).summary.freshness

@@ -24,7 +24,7 @@ from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.testweb.http.request_log import LoggedRequest, measure_politeness, read_log
 from tarrafa.testweb.http.web_process import WebProcess, start_process
 from tarrafa.testweb.oracle import ExpectedRequests
-from tarrafa.testweb.world.world import World
+from tarrafa.testweb.world.hosts import World
 from tests.warc_check import check_warc_file
 
 TYPES = ("text/html", "application/xhtml+xml", "text/plain")

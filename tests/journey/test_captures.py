@@ -4,11 +4,11 @@ from pathlib import Path
 
 from warcio.archiveiterator import ArchiveIterator
 
+from tarrafa.captures.capture_access import CaptureStore
 from tarrafa.captures.follower import response_files
-from tarrafa.captures.payload import CaptureStore
 from tarrafa.captures.reader import KeyRange
 from tarrafa.captures.timestamps import timestamp_of
-from tarrafa.testweb.world.world import World
+from tarrafa.testweb.world.hosts import World
 from tests.journey.crawl_journey import Journey, a_journey, kill_group, run_json, wait_until_kept
 
 

@@ -19,7 +19,7 @@ from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.token import Token
 from tarrafa.takedown import CurrentTakedowns
 from tarrafa.testweb.oracle import ExpectedRequests, expected_requests
-from tarrafa.testweb.world.world import World
+from tarrafa.testweb.world.hosts import World
 from tests.index.test_index_follower import contents
 from tests.journey.cluster import SECRET, Cluster, command_lines, is_over, wait_for, wait_until_said
 from tests.journey.crawl_journey import TYPES, a_journey, assert_polite, pids_of, tarrafa

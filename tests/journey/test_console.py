@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tarrafa.testweb.http.web_process import start_process
-from tarrafa.testweb.world.world import World
+from tarrafa.testweb.world.hosts import World
 from tests.server.test_search_in_browser import CHROMIUM, DESK, PHONE, browser, fits, follow, picture, violations  # noqa: F401
 
 pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no {CHROMIUM}: install Debian's chromium")

@@ -13,7 +13,7 @@ from tarrafa.clock import boottime
 from tarrafa.crawl.scope.collection_loader import load_collection
 from tarrafa.frontier.rpc.frontier_client import RemoteFrontier
 from tarrafa.testweb.http.request_log import LoggedRequest
-from tarrafa.testweb.world.world import World
+from tarrafa.testweb.world.hosts import World
 from tests.journey.crawl_journey import Journey, a_journey, kill_group, tarrafa, wait_until_kept
 
 HEARD_S = 2.0  # how late the last request may be that is not wanted any more

@@ -15,7 +15,7 @@ import pytest
 from tarrafa.archive.warc_reader import bytes_behind, visit_lengths
 from tarrafa.testweb.http.request_log import measure_politeness
 from tarrafa.testweb.oracle import expected_requests, reachable
-from tarrafa.testweb.world.world import World
+from tarrafa.testweb.world.hosts import World
 from tests.journey.crawl_journey import (
     TIMEOUT_S,
     TIMER_S,

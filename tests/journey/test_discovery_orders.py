@@ -17,7 +17,7 @@ from tarrafa.model import Status, UrlState, VisitRecord
 from tarrafa.parse.url import host_name
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.testweb.oracle import expected_requests
-from tarrafa.testweb.world.world import World
+from tarrafa.testweb.world.hosts import World
 from tests.contract.postgres_process import WHY_NOT, Postgres, programs
 from tests.journey.crawl_journey import TYPES, a_journey, assert_polite, pids_of, tarrafa
 from tests.journey.scripted_web import ScriptedResponse, scripted_web

@@ -18,7 +18,7 @@ from tarrafa.errors import ConfigError
 from tarrafa.graph.reader import GraphReader
 from tarrafa.parse.url import url_id
 from tarrafa.testweb.oracle import expected_requests
-from tarrafa.testweb.world.world import World
+from tarrafa.testweb.world.hosts import World
 from tests.graph.archived_web import new_data
 from tests.journey.crawl_journey import TYPES, Journey, a_journey, assert_exact, assert_polite
 from tests.wait import block_until

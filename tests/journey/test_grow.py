@@ -21,7 +21,7 @@ from tarrafa.model import UrlState
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.takedown import TakedownEntry
 from tarrafa.testweb.oracle import expected_requests
-from tarrafa.testweb.world.world import World
+from tarrafa.testweb.world.hosts import World
 from tests.contract.frontier_bodies import a_collection, offer
 from tests.contract.postgres_process import WHY_NOT, Postgres, programs
 from tests.journey.cluster import wait_for

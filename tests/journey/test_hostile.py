@@ -17,7 +17,7 @@ from tarrafa.testweb.hostile import FORBIDDEN_ROOTS, HOSTILE_HOSTS, SUFFIXES, ho
 from tarrafa.testweb.hostile.spider_traps import BOUNDED
 from tarrafa.testweb.http.request_log import LoggedRequest
 from tarrafa.testweb.oracle import expected_requests
-from tarrafa.testweb.world.world import World
+from tarrafa.testweb.world.hosts import World
 from tests.journey.crawl_journey import TIMER_S, TYPES, Journey, a_journey, assert_polite, check_warc, peak_mb
 
 MEMORY_MB_MAX = 500  # of any process but the one that reads what could hurt, which has a limit of its own

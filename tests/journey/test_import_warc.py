@@ -19,7 +19,7 @@ import pytest
 from tarrafa.archive.warc_reader import follow
 from tarrafa.model import VisitRecord
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.testweb.world.world import World
+from tarrafa.testweb.world.hosts import World
 from tests.journey.crawl_journey import Journey, a_journey, run_json, tarrafa
 from tests.ports import reserve_port
 from tests.wait import block_until

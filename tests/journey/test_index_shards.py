@@ -11,7 +11,7 @@ from tarrafa.index import shards
 from tarrafa.index.follower import behind
 from tarrafa.search.request import SearchRequest
 from tarrafa.search.searcher import Searcher
-from tarrafa.testweb.world.world import World
+from tarrafa.testweb.world.hosts import World
 from tests.index.test_index_shards import contents
 from tests.journey.crawl_journey import a_journey, pids_of, tarrafa, wait_until_kept
 

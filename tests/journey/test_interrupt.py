@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tarrafa.clock import boottime
-from tarrafa.testweb.world.world import World
+from tarrafa.testweb.world.hosts import World
 from tests.journey.cluster import is_over
 from tests.journey.crawl_journey import Journey, a_journey, pids_of, run_json
 

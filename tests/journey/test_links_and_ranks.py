@@ -12,7 +12,7 @@ from tarrafa.cli import page_site_links
 from tarrafa.crawl.explain.page_and_site import describe_page, describe_site
 from tarrafa.graph.graph_writer import out_edges
 from tarrafa.parse.url import host_key
-from tarrafa.testweb.world.world import World
+from tarrafa.testweb.world.hosts import World
 from tests.graph.test_ranking_process import by_hand
 from tests.journey.crawl_journey import a_journey, tarrafa
 

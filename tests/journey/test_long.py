@@ -10,7 +10,7 @@ import pytest
 
 from tarrafa.clock import boottime
 from tarrafa.testweb.oracle import expected_requests
-from tarrafa.testweb.world.world import World
+from tarrafa.testweb.world.hosts import World
 from tests.journey.crawl_journey import (
     TYPES,
     Journey,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tarrafa.testweb.oracle import expected_requests
-from tarrafa.testweb.world.world import World
+from tarrafa.testweb.world.hosts import World
 from tests.journey.crawl_journey import TYPES, a_journey, assert_exact, assert_polite, tarrafa, wait_until_kept
 
 GUIDE = Path(__file__).parents[2] / "docs" / "backup.md"

@@ -11,7 +11,7 @@ import pytest
 from tarrafa.clock import boottime
 from tarrafa.frontier.messages import LEASE_S
 from tarrafa.frontier.rpc.codec_and_handshake import KEEPALIVE_EVERY_S, KEEPALIVE_IDLE_S, KEEPALIVE_PROBES
-from tarrafa.testweb.world.world import World
+from tarrafa.testweb.world.hosts import World
 from tests.journey.cluster import Cluster, wait_for
 from tests.journey.crawl_journey import a_journey
 from tests.journey.repeated_requests import (

@@ -30,7 +30,7 @@ from tarrafa.runtime.data_dir import DataDirectory, try_lock
 from tarrafa.runtime.token import Token
 from tarrafa.search.remote_shard import RemoteShard
 from tarrafa.testweb.oracle import ExpectedRequests, expected_requests
-from tarrafa.testweb.world.world import World
+from tarrafa.testweb.world.hosts import World
 from tests.journey.cluster import SECRET, Process, command_lines, wait_for, wait_until_said
 from tests.journey.coordinator_process import CoordinatedCluster, free_port
 from tests.journey.crawl_journey import TYPES, Journey, a_journey, assert_exact, assert_polite, pids_of

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tarrafa.frontier.messages import CollectionStatus
-from tarrafa.testweb.world.world import World
+from tarrafa.testweb.world.hosts import World
 from tests.contract.frontier_bodies import check_sums
 from tests.journey.crawl_journey import Journey, a_journey, run_json, tarrafa
 from tests.journey.test_console import Node

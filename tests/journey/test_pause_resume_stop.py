@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from tarrafa.testweb.oracle import expected_requests
-from tarrafa.testweb.world.world import World
+from tarrafa.testweb.world.hosts import World
 from tests.journey.crawl_journey import (
     TIMEOUT_S,
     TYPES,

@@ -25,7 +25,7 @@ import pytest
 from tarrafa.cli.demo import SHORT_TIMEOUTS
 from tarrafa.i18n import Message, catalogue, from_text
 from tarrafa.testweb.hostile import FORBIDDEN_ROOTS, SUFFIXES, hostile_roots
-from tarrafa.testweb.world.world import World
+from tarrafa.testweb.world.hosts import World
 from tests.journey.crawl_journey import Journey, a_journey, tarrafa
 from tests.journey.test_console import Node
 

@@ -20,7 +20,7 @@ from tarrafa.clock import boottime
 from tarrafa.crawl.supervisor.completion import is_exhausted
 from tarrafa.frontier.address import OpenFrontier, PostgresServers, connect
 from tarrafa.testweb.oracle import expected_requests
-from tarrafa.testweb.world.world import World
+from tarrafa.testweb.world.hosts import World
 from tests.contract.postgres_process import WHY_NOT, Postgres, programs
 from tests.journey.cluster import Cluster, Process, wait_for
 from tests.journey.crawl_journey import TYPES, a_journey, assert_polite, pids_of, tarrafa

@@ -10,7 +10,7 @@ from tarrafa.coordinator.dry_run.crawl_estimate import estimate
 from tarrafa.coordinator.dry_run.estimate_inputs import gather_estimate_inputs
 from tarrafa.crawl.scope.collection_loader import load_collection
 from tarrafa.testweb.oracle import expected_requests
-from tarrafa.testweb.world.world import World
+from tarrafa.testweb.world.hosts import World
 from tests.journey.crawl_journey import TYPES, a_journey, tarrafa
 from tests.journey.scripted_web import ScriptedResponse, ScriptedWeb, links, scripted_web
 

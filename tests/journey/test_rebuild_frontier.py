@@ -17,7 +17,7 @@ from tarrafa.frontier.store.revisits import read_history
 from tarrafa.model import UrlState
 from tarrafa.revisit.policy import PageHistory
 from tarrafa.testweb.oracle import ExpectedRequests, expected_requests
-from tarrafa.testweb.world.world import World
+from tarrafa.testweb.world.hosts import World
 from tests.journey.accelerated_month import Month
 from tests.journey.crawl_journey import (
     TYPES,

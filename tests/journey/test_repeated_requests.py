@@ -10,7 +10,7 @@ import pytest
 
 from tarrafa.clock import boottime
 from tarrafa.testweb.http.request_log import LoggedRequest
-from tarrafa.testweb.world.world import World
+from tarrafa.testweb.world.hosts import World
 from tests.journey.crawl_journey import Journey, a_journey, pids_of, wait_until_kept
 from tests.journey.repeated_requests import Kill, Load, RunQueue, broken_promises, describe_repeated, repeated_requests
 from tests.wait import block_until

@@ -17,7 +17,7 @@ from tarrafa.parse.url import host_key, split
 from tarrafa.report.schema import CollectionReport
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.testweb.oracle import ExpectedRequests, TruthPage, expected_requests, reachable
-from tarrafa.testweb.world.world import World
+from tarrafa.testweb.world.hosts import World
 from tests.journey.cluster import SECRET, Cluster, Process, wait_for, wait_until_said
 from tests.journey.coordinator_process import free_port
 from tests.journey.crawl_journey import TYPES, a_journey, tarrafa

@@ -10,8 +10,8 @@ from warcio.archiveiterator import ArchiveIterator
 from tarrafa.model import VisitRecord
 from tarrafa.testweb.http.request_log import measure_politeness, read_log
 from tarrafa.testweb.oracle import version_of_url
+from tarrafa.testweb.world.hosts import World
 from tarrafa.testweb.world.resources import ResourceKind
-from tarrafa.testweb.world.world import World
 from tests.journey.accelerated_month import Month
 from tests.journey.crawl_journey import TIMER_S, kill_group, tarrafa
 from tests.warc_check import check_warc_file

@@ -12,7 +12,7 @@ from tarrafa.model import VisitRecord
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.testweb.oracle import describe_host, expected_requests
 from tarrafa.testweb.render.schema_org import WRITERS, SchemaOrgEntity, make_entity
-from tarrafa.testweb.world.world import World
+from tarrafa.testweb.world.hosts import World
 from tarrafa.triples.snapshots import TripleSnapshot
 from tests.journey.crawl_journey import TYPES, a_journey, kill_group, tarrafa
 from tests.journey.scripted_web import ScriptedResponse, scripted_web

@@ -2,7 +2,7 @@
 
 from tarrafa.frontier.messages import CollectionStatus
 from tarrafa.model import OLD_CAUSE, unkept_cause_name
-from tarrafa.testweb.world.world import World
+from tarrafa.testweb.world.hosts import World
 from tests.contract.frontier_bodies import check_sums
 from tests.journey.crawl_journey import a_journey, run_json, tarrafa
 

@@ -10,7 +10,7 @@ from tarrafa.index.document_fields import IndexAction, index_action
 from tarrafa.model import VisitRecord
 from tarrafa.parse.url import url_id
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.testweb.world.world import World
+from tarrafa.testweb.world.hosts import World
 from tarrafa.triples.follower import catch_up, rebuild
 from tarrafa.triples.status import behind
 from tarrafa.triples.triple_writer import graph_of, quads_of, statements_of

@@ -24,9 +24,9 @@ from tarrafa.search.searcher import Searcher
 from tarrafa.testweb.http.request_log import LoggedRequest
 from tarrafa.testweb.oracle import ExpectedRequests, TruthPage, expected_requests, reachable
 from tarrafa.testweb.render.compression import encode_chunks, is_chunked
+from tarrafa.testweb.world.hosts import World
 from tarrafa.testweb.world.page_links import outlinks
 from tarrafa.testweb.world.resources import Resource, ResourceKind
-from tarrafa.testweb.world.world import World
 from tests.journey.crawl_journey import TYPES, Journey, a_journey
 from tests.report.sample_archives import counted
 

@@ -1,7 +1,7 @@
 """Answers a CDX query: reads the captures, filters, collapses, sorts and limits them, and writes the lines.
 
 The steps and their order are pywb's: revisits are resolved, then filters, then dates, then what is collapsed, then the
-order and the limit. Promises: the work is bounded: rows by `reader.ROWS_READ_MAX`, lines by `cdx_query.LIMIT_MAX`,
+order and the limit. Promises: the work is bounded: rows by `reader.ROWS_READ_MAX`, lines by `cdx_params.LIMIT_MAX`,
 expressions by the automaton of SQLite's extension, whose time is linear in the text (Python's `re` may need a lifetime
 for 30 letters). What is hidden in `reader` is hidden here.
 """
@@ -15,7 +15,7 @@ from itertools import islice
 import apsw
 from apsw import sqlite_extra
 
-from tarrafa.captures.cdx_query import CdxFilter, CdxQuery
+from tarrafa.captures.cdx_params import CdxFilter, CdxQuery
 from tarrafa.captures.reader import REVISIT_MIME, Capture, CapturesReader, RowRange
 from tarrafa.captures.timestamps import earliest, latest, seconds
 from tarrafa.errors import QueryError

@@ -10,7 +10,7 @@ from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-from tarrafa.captures.payload import CaptureText
+from tarrafa.captures.capture_access import CaptureText
 
 LINES_MAX = 4_000  # of each text that are aligned
 _markdown_signs = re.compile(r"([\\`*_\[\]<>])").sub

@@ -42,7 +42,7 @@ from tarrafa.testweb import CA_FILE
 from tarrafa.testweb.hostile import HOSTILE_HOSTS, SUFFIXES, HostileHost, hostile_host_of, hostile_roots
 from tarrafa.testweb.http.web_process import WebProcess, start_process
 from tarrafa.testweb.http.web_server import WebServer, run_web_server
-from tarrafa.testweb.world.world import World
+from tarrafa.testweb.world.hosts import World
 
 PAGES_PER_HOST, WORKERS = 40, 2
 SEED = 1

@@ -29,7 +29,7 @@ from tarrafa.archive.warc_reader import ArchiveEvent, ArchiveSurvey
 from tarrafa.archive.warc_writer import WarcWriter, recover_archive
 from tarrafa.clock import Clock
 from tarrafa.config import Collection
-from tarrafa.crawl.scope.admission import Admission, discovered_url
+from tarrafa.crawl.scope.scope_rules import Admission, discovered_url
 from tarrafa.crawl.worker.committer import LinkCache
 from tarrafa.crawl.worker.outcome import discovered_urls
 from tarrafa.crawl.worker.robots_fetch import robots_digest

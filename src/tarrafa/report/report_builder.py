@@ -22,7 +22,7 @@ from tarrafa.crawl.supervisor.completion import shown_state
 from tarrafa.crawl.worker.fetcher import user_agent
 from tarrafa.errors import ConfigError
 from tarrafa.frontier.address import Address
-from tarrafa.graph.link_statistics import GraphStatistics
+from tarrafa.graph.dead_links_and_inlinks import GraphStatistics
 from tarrafa.i18n import message
 from tarrafa.index.index_state import PagesByFate
 from tarrafa.parse.public_suffix import PublicSuffixes

@@ -33,7 +33,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 
-from tarrafa.captures.payload import CaptureStore
+from tarrafa.captures.capture_access import CaptureStore
 from tarrafa.clock import Clock
 from tarrafa.coordinator.node.messages import NODES_PATH
 from tarrafa.errors import TarrafaError

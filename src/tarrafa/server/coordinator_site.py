@@ -27,8 +27,8 @@ from tarrafa.server.console.collection_form import CollectionFormPages
 from tarrafa.server.console.collection_pages import CollectionPages
 from tarrafa.server.console.console import Console
 from tarrafa.server.console.credential_pages import CredentialPages
+from tarrafa.server.console.event_stream import LiveUpdates
 from tarrafa.server.console.failed_urls import FailedUrlPages
-from tarrafa.server.console.live_updates import LiveUpdates
 from tarrafa.server.console.node_pages import NodePages
 from tarrafa.server.console.prometheus_metrics import CONTENT_TYPE, prometheus_text
 from tarrafa.server.console.report_pages import ReportPages

@@ -30,7 +30,7 @@ from tarrafa.revisit import optimal_frequency
 from tarrafa.revisit.change_rate import DAY_S
 from tarrafa.revisit.visit_value import staleness
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.simulate import engine, web_model
+from tarrafa.simulate import event_simulation, web_model
 from tarrafa.simulate.policy_controllers import POLICY_NAMES, PolicyName, SimulationSettings
 from tarrafa.simulate.web_model import SimulatedCrawler, SimulatedDocument, SimulatedServer
 
@@ -206,7 +206,7 @@ def _simulated_freshness(
     settings = SimulationSettings(
         policy, budget, learn=False, start="fresh", interval_min_s=interval_min, from_s=days / 2 * DAY_S
     )
-    found = engine.run(web, settings).summary
+    found = event_simulation.run(web, settings).summary
     return found.freshness if found.expected_freshness is None else found.expected_freshness
 
 

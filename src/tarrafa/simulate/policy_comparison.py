@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from tarrafa.revisit.change_rate import DAY_S
-from tarrafa.simulate import change_process, engine, web_model
+from tarrafa.simulate import change_process, event_simulation, web_model
 from tarrafa.simulate.change_process import ProcessName
 from tarrafa.simulate.freshness_metrics import FreshnessBounds, SimulationSummary, freshness_bounds
 from tarrafa.simulate.policy_controllers import POLICY_NAMES, PolicyName, SimulationSettings
@@ -49,7 +49,7 @@ def run_scenario(scenario: Scenario, progress: Progress = lambda done, total: No
     progress(0, len(run.policies))
     runs = []
     for policy in run.policies:
-        runs.append(engine.run(web, settings_of(scenario, policy)).summary)
+        runs.append(event_simulation.run(web, settings_of(scenario, policy)).summary)
         progress(len(runs), len(run.policies))
     return ScenarioReport(
         days=run.days,
@@ -182,7 +182,7 @@ def compare_processes(
         )
         for policy in policies:
             how = SimulationSettings(policy, budget, learn, start="fresh", from_s=warmup_days * DAY_S)
-            done = engine.run(web, how).summary
+            done = event_simulation.run(web, how).summary
             cells.append(ComparisonCell(policy, process, done.staleness, done.freshness, done.age_s, done.visits))
             progress(len(cells), len(processes) * len(policies))
         least = freshness_bounds(web, budget).wp

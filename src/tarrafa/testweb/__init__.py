@@ -20,7 +20,7 @@ from tarrafa.testweb.http.request_log import LoggedRequest, measure_politeness, 
 from tarrafa.testweb.http.web_process import start_process
 from tarrafa.testweb.http.web_server import WebServer, WebServerStats
 from tarrafa.testweb.oracle import TruthPage, describe_host, expected_requests, reachable, version_of_url
-from tarrafa.testweb.world.world import BY_NAME, UrlForm, World
+from tarrafa.testweb.world.hosts import BY_NAME, UrlForm, World
 
 __all__ = [
     "BY_NAME",

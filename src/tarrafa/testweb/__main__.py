@@ -15,7 +15,7 @@ from tarrafa.errors import TarrafaError
 from tarrafa.runtime.child_process import EXIT_ERROR, run_child
 from tarrafa.testweb.http.web_process import WebProcessMessage
 from tarrafa.testweb.http.web_server import WebServer, run_web_server
-from tarrafa.testweb.world.world import World
+from tarrafa.testweb.world.hosts import World
 
 
 class _WebSettings(msgspec.Struct):

@@ -20,6 +20,7 @@ from tarrafa.testweb.http.web_response import gone_status, validators
 from tarrafa.testweb.render.robots_sitemaps import announces_sitemap, is_allowed, sitemap_pages
 from tarrafa.testweb.render.schema_org import SchemaOrgEntity, make_entity
 from tarrafa.testweb.world.change_model import PageVersion, version_at
+from tarrafa.testweb.world.hosts import BY_NAME, UrlForm, World
 from tarrafa.testweb.world.page_links import outlinks
 from tarrafa.testweb.world.resources import (
     FILE_TYPES,
@@ -38,7 +39,6 @@ from tarrafa.testweb.world.resources import (
     sitemap_parts,
 )
 from tarrafa.testweb.world.url_variants import canonical_url
-from tarrafa.testweb.world.world import BY_NAME, UrlForm, World
 
 
 class ReachableUrl(msgspec.Struct, frozen=True):

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from tarrafa.config import Collection
 from tarrafa.crawl.explain.scope_explanation import ScopeExplainer, ScopeRule
-from tarrafa.crawl.scope.admission import Admission
 from tarrafa.crawl.scope.collection_loader import complete_collection
+from tarrafa.crawl.scope.scope_rules import Admission
 from tarrafa.i18n import PORTUGUESE
 
 SCOPE = {

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tarrafa.clock import Clock
 from tarrafa.config import collection_from_table
-from tarrafa.crawl.scope.admission import Admission
+from tarrafa.crawl.scope.scope_rules import Admission
 from tarrafa.crawl.supervisor.takedown_and_deletion_sync import TakedownSync
 from tarrafa.frontier.messages import ENTRIES_PER_RESPONSE
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier

@@ -9,7 +9,7 @@ from typing import cast
 from tarrafa import config
 from tarrafa.clock import Clock
 from tarrafa.config import Collection
-from tarrafa.crawl.scope.admission import Admission
+from tarrafa.crawl.scope.scope_rules import Admission
 from tarrafa.crawl.worker.collection_state import CollectionInForce
 from tarrafa.crawl.worker.host_session import HostSession
 from tarrafa.crawl.worker.outcome import FinishedVisit

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from tarrafa import config
 from tarrafa.config import Collection
-from tarrafa.crawl.scope.admission import Admission
+from tarrafa.crawl.scope.scope_rules import Admission
 from tarrafa.crawl.worker.committer import LinkCache
 from tarrafa.crawl.worker.fetcher import build_request, decode_response, format_request
 from tarrafa.crawl.worker.outcome import FinishedVisit, conclude

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tarrafa import config
 from tarrafa.clock import Clock
-from tarrafa.crawl.scope.admission import Admission
+from tarrafa.crawl.scope.scope_rules import Admission
 from tarrafa.crawl.worker.worker import StopSignal, Worker
 from tarrafa.crawl.worker.worker_fence import register
 from tarrafa.frontier.address import UnixSocket

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from pyoxigraph import CanonicalizationAlgorithm, Dataset, RdfFormat, parse
 
 from tarrafa.parse.rdf.nquads import IRI_LENGTH_MAX, STATEMENTS_MAX, StatementSet
-from tarrafa.parse.structured.jsonld import fast_path, known_contexts
 from tarrafa.parse.structured.jsonld import jsonld_extractor as jsonld
+from tarrafa.parse.structured.jsonld import known_contexts, plain_jsonld
 from tarrafa.parse.structured.jsonld.json_repair import decode_lenient
 
 PAGE = "http://h.test/dir/page?q=1"
@@ -493,7 +493,7 @@ def canonical(statements: StatementSet) -> Dataset:
 def test_a_plain_block_is_told_as_the_parser_tells_it(value, context, grouped):
     content = {"@context": context, "@graph": [{"a": value}]} if grouped else {"@context": context, "a": value}
     quickly, slowly = StatementSet(), StatementSet()
-    if fast_path.extract_plain_block(content, PAGE) is not None:
+    if plain_jsonld.extract_plain_block(content, PAGE) is not None:
         assert jsonld.JsonLdReader(PAGE, quickly).read_block(0, content) and jsonld.JsonLdReader(
             PAGE, slowly
         ).parse_block(0, content)
@@ -507,7 +507,7 @@ def test_what_pages_mostly_hold_is_plain():
         "datePublished": "2026-01-02", "isPartOf": {"@id": "http://h.test/#site"}, "sku": None,
     }  # fmt: skip
     for content in (product, [product, product], {"@context": "https://schema.org", "@graph": [{"@type": "Thing"}]}):
-        assert fast_path.extract_plain_block(content, PAGE)
+        assert plain_jsonld.extract_plain_block(content, PAGE)
 
 
 @settings(max_examples=200, deadline=None)

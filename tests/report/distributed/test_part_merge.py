@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tarrafa.archive.warc_writer import WarcWriter
-from tarrafa.graph.link_statistics import GraphStatistics, LinkedUrl
+from tarrafa.graph.dead_links_and_inlinks import GraphStatistics, LinkedUrl
 from tarrafa.i18n import translator
 from tarrafa.index.index_state import PagesByFate
 from tarrafa.model import CollectionNote, DeletedNote, HostNote, VisitRecord

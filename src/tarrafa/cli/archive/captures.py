@@ -6,7 +6,7 @@ import msgspec
 import typer
 from rich.markup import escape
 
-from tarrafa.captures.payload import CaptureStore, CaptureText
+from tarrafa.captures.capture_access import CaptureStore, CaptureText
 from tarrafa.captures.reader import Capture
 from tarrafa.captures.text_diff import DiffLine, TextDiff, compare_texts, to_markdown, with_context
 from tarrafa.captures.timestamps import iso_date

@@ -22,7 +22,7 @@ from tarrafa.archive.warc_reader import follow, visit_lengths
 from tarrafa.config import Collection
 from tarrafa.coordinator.dry_run.crawl_estimate import EstimateInputs, KnownHost
 from tarrafa.crawl.explain.frontier_lookup import open_frontier_lookup
-from tarrafa.crawl.scope.admission import Admission
+from tarrafa.crawl.scope.scope_rules import Admission
 from tarrafa.crawl.worker.fetcher import user_agent
 from tarrafa.errors import ConfigError, DataError, Unreachable
 from tarrafa.fetch.robots import parse as parse_robots

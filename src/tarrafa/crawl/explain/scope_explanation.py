@@ -13,7 +13,7 @@ import msgspec
 
 from tarrafa.config import Collection
 from tarrafa.config.sections import HostMatcher, compile_url_patterns
-from tarrafa.crawl.scope.admission import Admission
+from tarrafa.crawl.scope.scope_rules import Admission
 from tarrafa.crawl.scope.traps import trap_reason
 from tarrafa.i18n import Message, message
 from tarrafa.model import Status

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from tarrafa.clock import boottime
 from tarrafa.crawl.render.page_render import AskedRequest, BrowserAnswer
-from tarrafa.crawl.scope.admission import Admission
+from tarrafa.crawl.scope.scope_rules import Admission
 from tarrafa.crawl.worker.fetcher import build_request, user_agent
 from tarrafa.crawl.worker.politeness import PoliteFetcher
 from tarrafa.crawl.worker.robots_fetch import ROBOTS_TTL_S, RobotsFetch, to_robots_copy

@@ -15,7 +15,7 @@ from msgspec.structs import replace as replace_struct
 
 from tarrafa.archive.foreign_archive_reader import ForeignRecord
 from tarrafa.config import Collection
-from tarrafa.crawl.scope.admission import Admission
+from tarrafa.crawl.scope.scope_rules import Admission
 from tarrafa.crawl.worker.fetcher import decode_response
 from tarrafa.crawl.worker.parser_with_sandbox import DecodedBody
 from tarrafa.fetch.content_encoding import UndecodableBody, decode_chunked

@@ -26,7 +26,7 @@ from tarrafa.archive.warc_writer import WarcWriter
 from tarrafa.config import Collection
 from tarrafa.config.sections import redact_for_archive
 from tarrafa.crawl.rebuild_frontier import ReplayClock
-from tarrafa.crawl.scope.admission import Admission, discovered_url
+from tarrafa.crawl.scope.scope_rules import Admission, discovered_url
 from tarrafa.crawl.warc_import.capture import ForeignCapture, as_unchanged, decode_capture
 from tarrafa.crawl.warc_import.capture_loader import CONTENT_BYTES_MAX, CaptureLoader
 from tarrafa.crawl.warc_import.import_recovery import WRITER_NAME, import_lengths

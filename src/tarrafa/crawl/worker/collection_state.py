@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from tarrafa import config
 from tarrafa.clock import Clock
 from tarrafa.config import Collection
-from tarrafa.crawl.scope.admission import Admission
+from tarrafa.crawl.scope.scope_rules import Admission
 from tarrafa.crawl.supervisor.takedown_and_deletion_sync import DeletionSync
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.messages import FrontierCollectionState, Lease

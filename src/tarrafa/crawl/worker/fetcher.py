@@ -18,7 +18,7 @@ from ipaddress import ip_address
 from tarrafa import __version__
 from tarrafa.archive.warc_writer import WarcExchange
 from tarrafa.config import Collection
-from tarrafa.crawl.scope.admission import Admission
+from tarrafa.crawl.scope.scope_rules import Admission
 from tarrafa.crawl.worker.parser_with_sandbox import DecodedBody, ParseJob
 from tarrafa.crawl.worker.resource_limits import ResourceShare
 from tarrafa.crawl.worker.stats import WorkerStats

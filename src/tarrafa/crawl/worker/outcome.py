@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from tarrafa.archive.warc_writer import WarcExchange, sha1_digest
 from tarrafa.config import Collection
 from tarrafa.config.sections import ScopeConfig
-from tarrafa.crawl.scope.admission import Admission
+from tarrafa.crawl.scope.scope_rules import Admission
 from tarrafa.crawl.scope.traps import DEFAULTS, TrapMemory
 from tarrafa.crawl.worker.fetcher import build_exchange, user_agent
 from tarrafa.crawl.worker.parser_with_sandbox import DecodedBody, ParseJobResult

@@ -16,7 +16,7 @@ from msgspec import Meta
 
 from tarrafa.archive.warc_reader import durable_lengths
 from tarrafa.errors import DataError
-from tarrafa.graph.link_statistics import GraphStatistics, graph_statistics
+from tarrafa.graph.dead_links_and_inlinks import GraphStatistics, graph_statistics
 from tarrafa.index.index_state import PagesByFate
 from tarrafa.index.index_status import index_status
 from tarrafa.report import local_measurements

@@ -17,7 +17,7 @@ import numpy as np
 from msgspec.structs import astuple
 from numpy.typing import NDArray
 
-from tarrafa.graph.link_statistics import GraphStatistics, LinkedUrl
+from tarrafa.graph.dead_links_and_inlinks import GraphStatistics, LinkedUrl
 from tarrafa.index.index_state import PagesByFate
 from tarrafa.report.distributed.local_part import ReportPart
 from tarrafa.report.schema import StoragePart

@@ -22,7 +22,7 @@ import zstandard
 from msgspec import Meta
 
 from tarrafa.fetch.node_client import wire_version
-from tarrafa.graph.link_statistics import GraphStatistics
+from tarrafa.graph.dead_links_and_inlinks import GraphStatistics
 from tarrafa.index.index_state import PagesByFate
 from tarrafa.report.distributed.local_part import PartRequest, ReportPart
 from tarrafa.report.schema import StoragePart

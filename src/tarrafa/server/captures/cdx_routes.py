@@ -1,6 +1,6 @@
 """The CDX server (/cdx): which captures of a URL, prefix, host or domain there are.
 
-Promises: parameters are those of `captures/cdx_query`, each within its bounds; every error is one line of text in
+Promises: parameters are those of `captures/cdx_params`, each within its bounds; every error is one line of text in
 English. Where a record is (file name and offset) is said to clients on this machine only: file names hold names of
 machines.
 """
@@ -9,9 +9,9 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from tarrafa.captures.capture_access import CaptureStore
 from tarrafa.captures.cdx_lines import cdx_lines, count_pages
-from tarrafa.captures.cdx_query import CdxQuery, parse_cdx_query
-from tarrafa.captures.payload import CaptureStore
+from tarrafa.captures.cdx_params import CdxQuery, parse_cdx_query
 from tarrafa.errors import TarrafaError
 from tarrafa.i18n import ENGLISH
 from tarrafa.server.auth.request_origin import is_local_request

@@ -19,7 +19,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from tarrafa.captures.cdx_query import URL_CHARS_MAX
+from tarrafa.captures.capture_access import CapturePayload, CaptureStore, CaptureText
+from tarrafa.captures.cdx_params import URL_CHARS_MAX
 from tarrafa.captures.memento import (
     LINK_FORMAT,
     TIMEMAP_LINKS_MAX,
@@ -31,7 +32,6 @@ from tarrafa.captures.memento import (
     timemap_json,
     timemap_links,
 )
-from tarrafa.captures.payload import CapturePayload, CaptureStore, CaptureText
 from tarrafa.captures.reader import Capture, RowRange, exact_range
 from tarrafa.captures.timestamps import LENGTH, from_http_date, http_date, iso_date
 from tarrafa.errors import ConfigError, NotFound, NotReady

@@ -1,7 +1,7 @@
 """Console pages of collections: overview, one collection with live charts, actions, deletion.
 
 Promises: every page is rendered completely by the server, and then kept up to date by parts that the same templates
-render (`live_updates`); each is also available as JSON; viewers see no buttons.
+render (`event_stream`); each is also available as JSON; viewers see no buttons.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ from tarrafa.coordinator.states import ACTIONS
 from tarrafa.i18n import message
 from tarrafa.server.auth.required_role import AccessLevel, GuardedRoute
 from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest
-from tarrafa.server.console.live_updates import LiveUpdates
+from tarrafa.server.console.event_stream import LiveUpdates
 from tarrafa.server.error_status import RequestRefused
 
 CHART_SPANS_S = {"15m": 900.0, "3h": 10_800.0, "1d": 86_400.0, "30d": 2_592_000.0, "all": 1e12}

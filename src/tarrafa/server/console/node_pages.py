@@ -17,7 +17,7 @@ from tarrafa.coordinator.node.orders import NodeOrdersForm
 from tarrafa.errors import ConfigError
 from tarrafa.server.auth.required_role import AccessLevel, GuardedRoute
 from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest
-from tarrafa.server.console.live_updates import LiveUpdates
+from tarrafa.server.console.event_stream import LiveUpdates
 
 
 class NodePages:

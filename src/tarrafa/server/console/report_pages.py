@@ -25,7 +25,7 @@ from tarrafa.server.api.api_route import ApiRoute
 from tarrafa.server.api.collection_routes import COLLECTION_PATH
 from tarrafa.server.auth.required_role import AccessLevel, GuardedRoute
 from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest
-from tarrafa.server.console.live_updates import LiveUpdates
+from tarrafa.server.console.event_stream import LiveUpdates
 from tarrafa.server.page_responses import json_response
 
 REPORTS_SHOWN, RUNS_SHOWN = 20, 100

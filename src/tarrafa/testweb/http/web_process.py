@@ -22,7 +22,7 @@ from tarrafa.errors import ListenError
 from tarrafa.runtime.child_process import child_command
 from tarrafa.testweb.hostile import HOSTILE_HOSTS, HostileHost
 from tarrafa.testweb.http.web_server import WebServerStats, format_authority
-from tarrafa.testweb.world.world import UrlForm, World
+from tarrafa.testweb.world.hosts import UrlForm, World
 
 STOP_S_MAX = 60.0  # longer than any of our servers takes, however busy the machine
 

@@ -16,6 +16,7 @@ from tarrafa.testweb.render.compression import accepts_coding, coding_of_host, c
 from tarrafa.testweb.render.page_html import render_page
 from tarrafa.testweb.render.robots_sitemaps import robots_txt, sitemap
 from tarrafa.testweb.world.change_model import PageVersion, version_at
+from tarrafa.testweb.world.hosts import UrlForm, WebHost, World
 from tarrafa.testweb.world.prose import PARAGRAPHS
 from tarrafa.testweb.world.resources import (
     CHARSETS,
@@ -31,7 +32,6 @@ from tarrafa.testweb.world.resources import (
     resolve,
 )
 from tarrafa.testweb.world.url_variants import canonical_url
-from tarrafa.testweb.world.world import UrlForm, WebHost, World
 
 STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus}
 PLAIN = "text/plain; charset=utf-8"

@@ -37,7 +37,7 @@ from tarrafa.testweb.http.connection import WebConnection
 from tarrafa.testweb.http.request_log import LoggedRequest, RequestLog
 from tarrafa.testweb.http.tls_listener import TlsListener
 from tarrafa.testweb.http.web_response import PLAIN, WebRequest, WebResponse, make_response, typed
-from tarrafa.testweb.world.world import UrlForm, World, endpoint
+from tarrafa.testweb.world.hosts import UrlForm, World, endpoint
 
 BACKLOG = 4096
 IPV6_ADDRESS = "::1"

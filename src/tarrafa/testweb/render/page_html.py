@@ -15,6 +15,7 @@ from functools import lru_cache
 from tarrafa.testweb.render.schema_org import WRITERS, make_entity, open_graph
 from tarrafa.testweb.world.change_model import PageVersion
 from tarrafa.testweb.world.hash_random import draw, draw_shorts
+from tarrafa.testweb.world.hosts import CACHED_HOSTS, UrlForm, WebHost, World
 from tarrafa.testweb.world.page_links import (
     POPULAR_LISTS_CACHED_MAX,
     LinkPosition,
@@ -35,7 +36,6 @@ from tarrafa.testweb.world.resources import (
     redirect_target,
 )
 from tarrafa.testweb.world.url_variants import canonical_url, write_href
-from tarrafa.testweb.world.world import CACHED_HOSTS, UrlForm, WebHost, World
 
 LENGTHS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 18, 26, 46)  # paragraphs
 BEYOND_LATIN_1 = frozenset({"utf-8 meta", "windows-1252 header", "windows-1252 meta"})

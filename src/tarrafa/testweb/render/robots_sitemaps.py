@@ -8,6 +8,7 @@ Knows nothing of HTTP.
 from datetime import UTC, datetime
 
 from tarrafa.testweb.world.change_model import version_at
+from tarrafa.testweb.world.hosts import UrlForm, WebHost, World
 from tarrafa.testweb.world.resources import (
     SITEMAP_URLS_MAX,
     PageRole,
@@ -21,7 +22,6 @@ from tarrafa.testweb.world.resources import (
     sitemap_parts,
 )
 from tarrafa.testweb.world.url_variants import canonical_url
-from tarrafa.testweb.world.world import UrlForm, WebHost, World
 
 
 def is_allowed(world: World, resource: Resource) -> bool:

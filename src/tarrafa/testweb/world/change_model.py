@@ -19,7 +19,7 @@ from statistics import NormalDist
 import msgspec
 
 from tarrafa.testweb.world.hash_random import draw, draw_shorts
-from tarrafa.testweb.world.world import World
+from tarrafa.testweb.world.hosts import World
 
 DAY_S = 86_400.0
 WINDOW_MEAN = 5.0

@@ -17,8 +17,8 @@ from functools import lru_cache
 import msgspec
 
 from tarrafa.testweb.world.hash_random import draw_shorts
+from tarrafa.testweb.world.hosts import CACHED_HOSTS, HOST_FANOUT, WebHost, World
 from tarrafa.testweb.world.resources import PageRole, Resource, ResourceKind, link_target, owned_kinds, role_of
-from tarrafa.testweb.world.world import CACHED_HOSTS, HOST_FANOUT, WebHost, World
 
 INTERNAL_MIN, INTERNAL_SPREAD = 2, 8  # random links to the same host: 2 to 9
 POPULAR_LISTS, POPULAR_LIST_LINKS = 4, 8

@@ -20,8 +20,8 @@ import msgspec
 
 from tarrafa.testweb.world.change_model import rate_per_day
 from tarrafa.testweb.world.hash_random import draw
+from tarrafa.testweb.world.hosts import EN_PATH_WORDS, PT_PATH_WORDS, WebHost, World
 from tarrafa.testweb.world.prose import HEADS, TAILS
-from tarrafa.testweb.world.world import EN_PATH_WORDS, PT_PATH_WORDS, WebHost, World
 
 HOPS = 4  # redirects in a chain; every other redirect leads directly to a page
 LOOP = 2  # redirects in a loop

@@ -7,8 +7,8 @@ Knows nothing of why a page links to a target.
 
 from urllib.parse import unquote
 
+from tarrafa.testweb.world.hosts import UrlForm, World
 from tarrafa.testweb.world.page_links import WebLink
-from tarrafa.testweb.world.world import UrlForm, World
 
 
 def canonical_url(world: World, form: UrlForm, no: int, target: str) -> str:

@@ -22,7 +22,7 @@ from pyoxigraph import Literal as RdfLiteral
 from turbohtml import Document, Element
 
 from tarrafa.parse.rdf.nquads import IRI_LENGTH_MAX, RDF_TYPE, StatementSet, iri, literal
-from tarrafa.parse.structured.jsonld import fast_path, known_contexts
+from tarrafa.parse.structured.jsonld import known_contexts, plain_jsonld
 from tarrafa.parse.structured.jsonld.json_repair import decode_lenient
 
 # Of one page, all blocks together.
@@ -134,7 +134,7 @@ class JsonLdReader:
         """Add the statements of a block. Returns whether it could be read."""
         if not isinstance(block, dict | list):
             return False
-        triples = fast_path.extract_plain_block(block, self._base)
+        triples = plain_jsonld.extract_plain_block(block, self._base)
         if triples is None:
             if self._careful:
                 raise SandboxRequired("a block of JSON-LD that is not plain")
@@ -153,7 +153,7 @@ class JsonLdReader:
             return False
         return len(self._statements) > before or not prepared.lacks_context or self._statements.is_full
 
-    def _add(self, number: int, triples: fast_path.PlainTriples) -> None:
+    def _add(self, number: int, triples: plain_jsonld.PlainTriples) -> None:
         blank, add = self._statements.blank_node, self._statements.add
         for subject, predicate, value in triples:
             add(

@@ -1,4 +1,4 @@
-"""Reads what a capture holds: header and body of the response, and the text of the page.
+"""Finds the capture of a URL, and reads it: header, body and text; refuses one that may not be shown.
 
 Promises: a record is read whole and with its checksum, or `DataError` says which one is damaged; a `revisit` record is
 read with the body of the record to which it refers. The body comes without its transfer and content encodings; one that

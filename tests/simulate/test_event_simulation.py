@@ -21,7 +21,7 @@ from tarrafa.revisit.policy import (
 )
 from tarrafa.simulate import plan_execution, web_model
 from tarrafa.simulate.change_process import ChangeProcess, ChangeTimes, Floats
-from tarrafa.simulate.engine import LearnedKnowledge, SimulationResult, TrueKnowledge, run
+from tarrafa.simulate.event_simulation import LearnedKnowledge, SimulationResult, TrueKnowledge, run
 from tarrafa.simulate.freshness_metrics import VisitLog, count_violations, freshness_bounds
 from tarrafa.simulate.policy_controllers import POLICY_NAMES, PolicyTurn, SimulationSettings, make_controller
 from tarrafa.simulate.scheduler import CachedPolicy, SleepingServers

@@ -1,4 +1,4 @@
-"""Link statistics of one collection for a report: in-link distribution and dead links.
+"""Counts the dead links and the distribution of in-links of one collection, for its report.
 
 Sums over the nodes of one collection: one pass over them, and a look-up for each dead link. A link here is a pair of
 different URLs, however often one names the other. Promises: reads beside the follower; None while there is no graph.

@@ -1,7 +1,7 @@
 """How links are spread, and how many are dead."""
 
 from tarrafa.graph import follower
-from tarrafa.graph.link_statistics import graph_statistics
+from tarrafa.graph.dead_links_and_inlinks import graph_statistics
 from tests.graph.archived_web import COLLECTION, a_record, new_data, write
 
 A, B, GONE, LOST = "http://a.br/", "http://b.br/", "http://a.br/gone", "http://no.such.name/"

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from tarrafa.config import Collection
 from tarrafa.config.sections import ScopeConfig
-from tarrafa.crawl.scope import admission as limits
-from tarrafa.crawl.scope.admission import Admission
+from tarrafa.crawl.scope import scope_rules as limits
+from tarrafa.crawl.scope.scope_rules import Admission
 from tarrafa.model import Link, Listing, ListingEntry, Page, Status, Visit
 from tarrafa.parse.url import host_id, host_key, url_id
 from tarrafa.takedown import TakedownSet, TakedownTarget

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tarrafa.errors import ConfigError
 from tarrafa.testweb import BY_NAME, UrlForm, World
 from tarrafa.testweb.http.web_response import WebRequest, make_response
+from tarrafa.testweb.world.hosts import endpoint
 from tarrafa.testweb.world.resources import Resource, ResourceKind, all_resources, path_of, resolve
-from tarrafa.testweb.world.world import endpoint
 
 PORT = 8090
 
