@@ -191,6 +191,13 @@ CREEPING = {
 }
 
 
+@pytest.mark.parametrize("kind", ["beginnings of members", "beginnings of frames"])
+def test_a_file_that_is_given_up_says_so(tmp_path, kind):
+    _, damages = read_bytes(tmp_path, CREEPING[kind] + per_record_gzip(some_records(1)))
+    assert "the rest of the file is skipped" in damages[-1].reason
+    assert 0 < damages[-1].offset < len(CREEPING[kind])
+
+
 @pytest.mark.parametrize("kind", CREEPING)
 def test_time_is_bounded_by_the_size_of_the_file(tmp_path, kind):
     began = time.process_time()

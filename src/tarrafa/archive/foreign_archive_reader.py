@@ -367,6 +367,7 @@ class RecordReader:
         self.form = self._detect_form()
         self._stream = _Stream(self, 0)
         self._candidates = self._damages = 0
+        self._given_up_at: int | None = None  # behind so much damage that no next member is searched
         self.unpack_damage: Damage | None = None
 
     def close(self) -> None:
@@ -431,8 +432,9 @@ class RecordReader:
                 yield item
                 if isinstance(item, Damage):
                     self._damages += 1
-            if self._damages > DAMAGES_MAX:
-                yield Damage(self.position(), "too much damage: the rest of the file is skipped")
+            if self._damages > DAMAGES_MAX or self._given_up_at is not None:
+                at = self.position() if self._given_up_at is None else self._given_up_at
+                yield Damage(at, "too much damage: the rest of the file is skipped")
                 return
             if is_over:
                 return
@@ -543,6 +545,7 @@ class RecordReader:
                     return
                 place = window.find(magic, place + 1)
             offset += max(1, len(window) - len(magic) + 1)
+        self._given_up_at = offset if window else None
         self._stream = _Stream(self, self.bytes.end)
 
     def _try_unpack(self, offset: int) -> bytes:

@@ -1,7 +1,8 @@
 """Parameters of the CDX server: names as pywb and the Wayback Machine have them, each with its bounds.
 
-Promises: every parameter is checked before anything is read; what is unknown, too long or out of range raises a
-`QueryError` that names it. Nothing here depends on the index.
+Promises: every value is checked before anything is read; one that is too long or out of range, and an unknown
+parameter, raises a `QueryError` that names it. Regular expressions are checked by `cdx_lines`; an unknown field is an
+empty one, as in pywb. Nothing here depends on the index.
 """
 
 from collections.abc import Iterable, Sequence

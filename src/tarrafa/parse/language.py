@@ -1,8 +1,8 @@
-"""Detects the language of a text with CLD2; a declared language tag decides where CLD2 is not sure.
+"""Detects the language that a text shows, with CLD2; normalizes declared language tags.
 
-Promises: a two-letter code (ISO 639-1), or an empty string when the text is too short or too mixed to decide and the
-page declares no language. The text has precedence over its `lang` attribute: English templates with `lang="en"` are
-everywhere. Of two languages in a text, the one with more of it is found.
+Promises: a two-letter code (ISO 639-1), or an empty string when the text is too short or too mixed to decide. Of two
+languages in a text, the one with more of it is found. `page` takes the declared language where the text shows none, and
+`host_profile` that of the site where a page says too little.
 Knows nothing of HTML.
 """
 
@@ -27,11 +27,6 @@ class Detection(NamedTuple):
 
     code: str
     chars: int
-
-
-def detect(text: str, hint: str = "") -> str:
-    """The language of `text`. `hint` is the declared language (`pt-BR`), and decides where the text does not."""
-    return detected(text).code or normalize_tag(hint)
 
 
 def detected(text: str) -> Detection:

@@ -1,11 +1,11 @@
 """Extracts the links of an HTML page: target, anchor text and `rel`; and finds where small scripts lead.
 
-Promises: the links that a reader could follow, as browsers see them in broken HTML: a, area, frame, iframe, meta
-refresh, and those link elements that lead to a page. Each target appears once, with its first non-empty anchor text.
-Forms, srcset, images, style sheets and scripts are not links. But a page with hardly any text whose script assigns
-`location` leads to the literal target: that is a link, never a redirect, because the script may ask first (a language,
-a screen size). No script is executed; of a page with text nothing is scanned, and of the others at most SCRIPTS_MAX
-scripts of SCRIPT_LENGTH_MAX characters.
+Promises: the links that a reader could follow, as browsers see them in broken HTML: a, area, those link elements that
+lead to a page, and what `page` adds (frame, iframe, meta refresh). Each target appears once, with its first non-empty
+anchor text. Forms, srcset, images, style sheets and scripts are not links. But a page with hardly any text whose script
+assigns `location` leads to the literal target: that is a link, never a redirect, because the script may ask first (a
+language, a screen size). No script is executed; of a page with text nothing is scanned, and of the others at most
+SCRIPTS_MAX scripts of SCRIPT_LENGTH_MAX characters.
 Known weakness: a target that a script puts together is not found, but for `location.search` and `location.hash` at its
 end, which are left out.
 Knows nothing of scope, depth or robots: the caller decides which links to follow (`Link.is_followed` in `model`).

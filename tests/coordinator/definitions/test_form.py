@@ -16,7 +16,7 @@ from tarrafa.coordinator.definitions.fields import (
 )
 from tarrafa.coordinator.definitions.form import FORM_CHARS_MAX, default_form, form_from_collection, table_from_form
 from tarrafa.coordinator.definitions.toml_writer import collection_to_toml, format_duration, format_size
-from tarrafa.crawl.scope.collection_loader import ROOTS_MAX, complete_collection, validate_table
+from tarrafa.crawl.scope.collection_loader import ROOTS_MAX, complete_and_validate_table, complete_collection
 from tarrafa.i18n import PORTUGUESE, translator
 from tests.coordinator.definitions.collection_strategies import COLLECTIONS
 
@@ -28,7 +28,7 @@ SLOW = settings(max_examples=100, deadline=None, suppress_health_check=list(Heal
 def test_a_collection_survives_the_way_through_a_form(collection: Collection) -> None:
     table, wrong = table_from_form(form_from_collection(collection))
     assert not wrong
-    assert not validate_table(table)[1]
+    assert not complete_and_validate_table(table)[1]
     assert complete_collection(table, "form") == collection
 
 
@@ -96,8 +96,8 @@ def test_what_only_a_file_can_say_stays_as_it_was_when_the_rest_is_edited() -> N
     table, _ = table_from_form(form_from_collection(before) | {"scope.depth_max": ["2"]}, before)
     after = complete_collection(table, "form", before)
     assert (after.network.ca_file, after.scope.depth_max) == ("/etc/ca.pem", 2)
-    assert not validate_table(table, before)[1]
-    assert [one.key for one in validate_table(table)[1]] == ["ca_file"]
+    assert not complete_and_validate_table(table, before)[1]
+    assert [one.key for one in complete_and_validate_table(table)[1]] == ["ca_file"]
 
 
 BAD = [
@@ -202,7 +202,7 @@ BAD = [
 @pytest.mark.parametrize(("name", "text", "told"), BAD, ids=[f"{name}={text[:20]!r}" for name, text, _ in BAD])
 def test_each_complaint_is_at_its_field(name, text, told):
     table, wrong = table_from_form({"name": ["a"], "roots": ["a.br"]} | {name: [text]})
-    found = [*wrong, *validate_table(table)[1]]
+    found = [*wrong, *complete_and_validate_table(table)[1]]
     field = collection_fields()[name]
     here = [str(one.message) for one in found if (one.section, one.key) == (field.section, field.key)]
     assert [message for message in here if told in message], found
@@ -211,7 +211,7 @@ def test_each_complaint_is_at_its_field(name, text, told):
 
 def test_all_that_is_wrong_is_told_at_once() -> None:
     table, wrong = table_from_form({name: [text] for name, text, _ in BAD if len(text) < 100})
-    found = {(one.section, one.key) for one in [*wrong, *validate_table(table)[1]]}
+    found = {(one.section, one.key) for one in [*wrong, *complete_and_validate_table(table)[1]]}
     cross = {
         "scope.vocabularies",
         "scope.open_graph",
@@ -223,7 +223,9 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
 
 def test_two_sections_that_exclude_each_other_complain_at_the_first() -> None:
     form = {"name": ["a"], "roots": ["a.br"], "schedule.every": ["daily"], "revisit.policy": ["index"]}
-    assert [(one.section, one.key) for one in validate_table(table_from_form(form)[0])[1]] == [("schedule", "every")]
+    assert [(one.section, one.key) for one in complete_and_validate_table(table_from_form(form)[0])[1]] == [
+        ("schedule", "every")
+    ]
 
 
 def test_an_unknown_field_and_a_form_without_end_are_refused_in_one_line() -> None:
@@ -235,7 +237,7 @@ def test_an_unknown_field_and_a_form_without_end_are_refused_in_one_line() -> No
 
 def test_files_are_not_named_from_elsewhere() -> None:
     table = {"name": "a", "roots_file": "/etc/passwd", "network": {"ca_file": "/etc/passwd"}}
-    said = [str(one.message) for one in validate_table(table)[1]]
+    said = [str(one.message) for one in complete_and_validate_table(table)[1]]
     assert any(message.startswith("roots_file: only a collection file can name another file") for message in said)
     assert any(message.startswith("[network] ca_file: only a collection file") for message in said)
 
@@ -267,5 +269,5 @@ def test_every_section_field_and_choice_has_its_label():
 @pytest.mark.parametrize(("name", "text", "told"), BAD, ids=[f"{name}={text[:20]!r}" for name, text, _ in BAD])
 def test_every_complaint_of_a_form_is_rendered_in_portuguese(name, text, told):
     table, wrong = table_from_form({"name": ["a"], "roots": ["a.br"]} | {name: [text]})
-    for one in [*wrong, *validate_table(table)[1]]:
+    for one in [*wrong, *complete_and_validate_table(table)[1]]:
         assert PORTUGUESE.render(one.message) != str(one.message)

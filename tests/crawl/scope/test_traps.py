@@ -40,6 +40,8 @@ def test_a_url_that_repeats_or_never_stops_looks_endless(path, why):
         "/a//b//c//d",
         "/x?a=1&b=2",
         "/docs/api/v1/docs/api/v2",
+        "/x?u=" + "/".join(str(n) for n in range(30)),
+        "/" + "&".join(f"k{n}" for n in range(30)),
     ],
 )
 def test_an_ordinary_url_does_not(path):

@@ -12,7 +12,7 @@ import msgspec
 
 from tarrafa.config import Collection, Complaint, merge_complaints
 from tarrafa.coordinator.definitions.form import FORM_CHARS_MAX, FormData, table_from_form
-from tarrafa.crawl.scope.collection_loader import validate_table
+from tarrafa.crawl.scope.collection_loader import complete_and_validate_table
 from tarrafa.errors import ConfigError
 from tarrafa.i18n import Message, message
 
@@ -71,7 +71,7 @@ def draft_from_toml(text: str, before: Collection | None = None) -> Draft:
 
 
 def draft_from_table(table: dict[str, Any], before: Collection | None = None) -> Draft:
-    collection, found = validate_table(table, before)
+    collection, found = complete_and_validate_table(table, before)
     if collection is None:
         return Draft(None, found)
     fixed = [] if before is None else list(_immutable_changes(before, collection))

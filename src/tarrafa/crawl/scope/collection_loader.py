@@ -53,10 +53,10 @@ def load_collection(path: Path) -> Collection:
 def complete_collection(table: dict[str, Any], where: str, before: Collection | None = None) -> Collection:
     """Complete a table from a form or a program. Keys that name a file on this machine are refused, unless `before`,
     the definition in force, has the same value."""
-    return _raise_complaints(*validate_table(table, before), where)
+    return _raise_complaints(*complete_and_validate_table(table, before), where)
 
 
-def validate_table(
+def complete_and_validate_table(
     table: dict[str, Any], before: Collection | None = None
 ) -> tuple[Collection | None, list[Complaint]]:
     """Complete a table, with all complaints; the collection is None if there are any."""

@@ -39,9 +39,9 @@ _token = re.compile(r"(?=[^/&=;]*\d)[0-9A-Za-z_-]{12,}")  # a session id or a ha
 def trap_reason(url: str) -> Message | None:
     """Why a canonical URL looks like one of infinitely many; None if it does not."""
     slashes = url.count("/") - 2
-    if slashes > SEGMENTS_MAX:
+    if slashes > SEGMENTS_MAX and url.partition("?")[0].count("/") - 2 > SEGMENTS_MAX:
         return message("more than {most} path segments", most=SEGMENTS_MAX)
-    if url.count("&") >= PARAMETERS_MAX:
+    if url.count("&") >= PARAMETERS_MAX and url.partition("?")[2].count("&") >= PARAMETERS_MAX:
         return message("more than {most} parameters", most=PARAMETERS_MAX)
     if slashes > REPEATS_MAX and (stretch := _repeated(split(url).target.partition("?")[0].split("/")[1:])):
         return message("/{stretch} is repeated more than {most} times", stretch=stretch, most=REPEATS_MAX)

@@ -155,11 +155,19 @@ class HostPacing:
         self.failures, self.trouble = 0, ""
 
     def back_off(self, now: float, asked_s: float, why: Message | str, jitter: float, failures_min: int = 1) -> None:
-        """Leave the host alone: 60 s, doubling to a day, with jitter; longer if the host asks for that. It counts as at
-        least `failures_min` failures in a row."""
+        """Leave the host alone for `backoff_s`. It counts as at least `failures_min` failures in a row."""
         self.failures, self.trouble = max(self.failures + 1, failures_min), why
-        backoff_s = self.politeness.backoff * 2 ** min(self.failures - 1, 20) * jitter
-        self.postpone(now + min(BACKOFF_MAX_S, max(backoff_s, asked_s)))
+        self.postpone(now + backoff_s(self.politeness, self.failures, asked_s, jitter))
+
+
+def backoff_s(politeness: PolitenessConfig, failures: int, asked_s: float, jitter: float) -> float:
+    """The pause after so many failures in a row: it doubles, or is what the host asks for, and is a day at most."""
+    doubled_s = float(politeness.backoff * 2 ** min(failures - 1, 20) * jitter)
+    return min(BACKOFF_MAX_S, max(doubled_s, asked_s))
+
+
+def random_jitter() -> float:
+    return random.uniform(1.0, BACKOFF_JITTER_MAX)
 
 
 def configured_delay_s(collection: Collection, host_key: str) -> float:
@@ -210,8 +218,7 @@ class PoliteFetcher:
             self._sleeper.cancel()
 
     def back_off(self, asked_s: float, why: Message | str, failures_min: int = 1) -> None:
-        jitter = random.uniform(1.0, BACKOFF_JITTER_MAX)
-        self.pacing.back_off(self.clock.now(), asked_s, why, jitter, failures_min)
+        self.pacing.back_off(self.clock.now(), asked_s, why, random_jitter(), failures_min)
         self.is_stopped = True
 
     def attach_send_check(self, request: FetchRequest) -> None:
@@ -341,8 +348,8 @@ class BorrowedHostFetch:
         now, pause_s, failures = self._polite_fetcher.clock.now(), delay_s, loan.failures
         if answer is not None and answer.status in BUSY | UNREACHED:
             failures += 1
-            backoff_s = self._polite_fetcher.collection.politeness.backoff * 2**failures
-            pause_s = max(pause_s, backoff_s, retry_after_s(answer.head, now))
+            politeness, asked_s = self._polite_fetcher.collection.politeness, retry_after_s(answer.head, now)
+            pause_s = max(pause_s, backoff_s(politeness, failures, asked_s, random_jitter()))
         await self._lender.take_back(
             HostReport(
                 host,

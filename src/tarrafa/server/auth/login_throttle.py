@@ -1,9 +1,9 @@
 """Delays logins after wrong passwords, doubling per address and account.
 
-Promises: the first FREE_ATTEMPTS wrong passwords of an address, or for an account, cost nothing; after each further one
-there is a wait, twice as long as the one before, up to a maximum; a right password resets the address. However many
-addresses and names are tried, KEPT_MAX of each are remembered: those used last. A waiting client costs no work. Unknown
-names are treated as known ones.
+Promises: FREE_ATTEMPTS attempts of an address, or for an account, are free; after the last of them, and after each
+further one, there is a wait, twice as long as the one before, up to a maximum; a right password resets address and
+account. However many addresses and names are tried, KEPT_MAX of each are remembered: those used last. A waiting client
+costs no work. Unknown names are treated as known ones.
 
 The maximum for an account is short, because anyone who knows a name can make its owner wait; for an address it may be
 long.
