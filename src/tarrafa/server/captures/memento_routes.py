@@ -9,7 +9,8 @@
 Promises: an archived page never has the power of this site. Its bytes come with a policy that runs no script, loads
 nothing and lets no page frame it, under a type that is not guessed; scripts and styles are plain text; as a part of a
 page (`Sec-Fetch-Dest`) they are refused. Neither cookies nor other headers of the archived server are sent. What is
-taken down is 451, what asks not to be shown from an archive (`noarchive`) is 403.
+taken down is 451, what asks not to be shown from an archive (`noarchive`) is 403: `captures/capture_access` refuses
+both, `server/error_status` has the numbers.
 """
 
 import re
