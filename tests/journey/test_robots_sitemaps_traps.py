@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from tarrafa.archive.warc_reader import follow
-from tarrafa.crawl.scope.traps import HOSTILE_MAX
+from tarrafa.crawl.worker.host_memory import HOSTILE_MAX
 from tarrafa.model import VisitRecord
 from tests.journey.crawl_journey import run_json, tarrafa
 from tests.journey.scripted_web import ScriptedResponse, links, scripted_web

@@ -16,7 +16,7 @@ from tarrafa.crawl.render.render_policy import (
     merge_fetched,
     reason_to_render,
 )
-from tarrafa.crawl.scope.traps import TrapMemory
+from tarrafa.crawl.worker.host_memory import HostMemory
 from tarrafa.crawl.worker.parser_with_sandbox import ParseJobResult
 from tarrafa.model import Link, Page, RobotsMeta
 from tarrafa.parse.url import UrlIdentity
@@ -31,13 +31,13 @@ def reason(
     body: bytes = SHELL,
     text: str = "",
     kind: str = "text/html",
-    memory: TrapMemory | None = None,
+    memory: HostMemory | None = None,
     when: str = "auto",
     hosts: tuple[str, ...] | None = None,
 ) -> str | None:
     render = RenderConfig(when=when, hosts=hosts)  # type: ignore[arg-type]
     why = reason_to_render(
-        Collection(name="c", render=render), HOST, kind, body, Page(URL, text=text), memory or TrapMemory()
+        Collection(name="c", render=render), HOST, kind, body, Page(URL, text=text), memory or HostMemory()
     )
     return None if why is None else str(why)
 
@@ -86,17 +86,17 @@ def test_auto_renders_a_thin_page_with_a_root_and_says_why():
 
 
 def test_host_where_rendering_helped_is_remembered_across_sessions():
-    memory = TrapMemory()
+    memory = HostMemory()
     memory.count_rendered_page(has_gained=True)
-    content = memory.encode_if_changed()
+    content = memory.encode_if_changed(is_leaving=True, is_idle=True)
     assert content is not None
-    again = TrapMemory(content)
+    again = HostMemory(content)
     assert reason(text="x" * THIN_CHARS, memory=again) is not None
     assert reason(ARTICLE, "x" * THIN_CHARS, memory=again) is None
 
 
 def test_host_where_rendering_never_helped_is_not_tried_again():
-    memory = TrapMemory()
+    memory = HostMemory()
     for _ in range(FRUITLESS_MAX):
         assert reason(memory=memory) is not None
         memory.count_rendered_page(has_gained=False)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarrafa.config.sections import ScopeConfig
-from tarrafa.crawl.scope.traps import HOSTILE_MAX, STALE_RUN_MAX, TrapMemory, trap_reason, url_template_id
+from tarrafa.crawl.scope.traps import STALE_RUN_MAX, TrapMemory, trap_reason, url_template_id
 from tarrafa.model import Page, Status, Visit
 from tarrafa.parse.fingerprint import compute_fingerprints
 from tarrafa.parse.url import host_id, host_key, url_id
@@ -170,13 +170,3 @@ def test_what_was_learned_is_handed_on_bounded_and_small_hosts_are_forgotten():
     heir = TrapMemory(content, SCOPE)
     assert meet(heir, "/y", "igual") == Status.COPY
     assert TrapMemory(b"rubbish").encode_if_changed() is None
-
-
-def test_a_host_that_hurts_again_and_again_is_left_alone():
-    memory = TrapMemory(scope=SCOPE)
-    for _ in range(HOSTILE_MAX):
-        assert not memory.is_hostile
-        memory.count_hostile_page()
-    content = memory.encode_if_changed()
-    assert content is not None
-    assert TrapMemory(content, SCOPE).is_hostile

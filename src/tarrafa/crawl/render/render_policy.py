@@ -25,8 +25,8 @@ from tarrafa.crawl.render.browser import Browser, RenderUnavailable
 from tarrafa.crawl.render.browser_requests import AnswerCache, BrowserRequests, HostMeans
 from tarrafa.crawl.render.devtools import BrowserGone
 from tarrafa.crawl.render.page_render import AnswerRequest, BrowserAnswer, PageRender, RenderedDocument
-from tarrafa.crawl.scope.traps import TrapMemory
 from tarrafa.crawl.worker.fetcher import user_agent
+from tarrafa.crawl.worker.host_memory import HostMemory
 from tarrafa.crawl.worker.parser_with_sandbox import ParseJob, ParseJobResult
 from tarrafa.fetch.http_message import FetchResponse, ResponseHead
 from tarrafa.i18n import Message, message
@@ -68,7 +68,7 @@ def holds_application(body: bytes) -> bool:
 
 
 def reason_to_render(
-    collection: Collection, host_key: str, kind: str, body: bytes, page: Page, memory: TrapMemory
+    collection: Collection, host_key: str, kind: str, body: bytes, page: Page, memory: HostMemory
 ) -> Message | str | None:
     """Why a page is rendered; None: it is not."""
     render = collection.render

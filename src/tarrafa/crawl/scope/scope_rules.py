@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 from tarrafa.config import Collection
 from tarrafa.crawl.scope.collection_loader import public_suffixes_of, url_identity_of
-from tarrafa.crawl.scope.traps import TrapMemory, trap_reason
+from tarrafa.crawl.scope.traps import trap_reason
+from tarrafa.crawl.worker.host_memory import HostMemory
 from tarrafa.frontier.messages import DiscoveredUrl
 from tarrafa.model import DATA_SYNTAXES, HostId, Listing, Page, Status, UrlId, UrlRole, Visit
 from tarrafa.parse.mime_by_extension import mime_types_of
@@ -116,7 +117,7 @@ class Admission:
             return Status.REPLACED if self._collection.keeps_fresh else Status.NOT_FOUND_AGAIN
         return Status.TAKEN_DOWN if self.is_taken_down(visit.url) else 0
 
-    def visit_refusal_status(self, visit: Visit, traps: TrapMemory, robots_allows: Callable[[str], bool]) -> int:
+    def visit_refusal_status(self, visit: Visit, memory: HostMemory, robots_allows: Callable[[str], bool]) -> int:
         """Why no request may be made: scope, robots.txt, traps; 0: one may. Takedowns and dismissals come before
         this."""
         limit = self._collection.scope.depth_max
@@ -127,9 +128,9 @@ class Admission:
                 return refusal
         if not robots_allows(visit.url):
             return Status.ROBOTS
-        if traps.is_hostile:
+        if memory.is_hostile:
             return Status.HOSTILE
-        return Status.TRAP if visit.content_id is None and traps.is_barren(visit.url) else 0
+        return Status.TRAP if visit.content_id is None and memory.traps.is_barren(visit.url) else 0
 
     def _shape_refusal(self, url: str) -> int:
         types = mime_types_of(url)

@@ -27,7 +27,6 @@ REPEATS_MAX = 2  # of a stretch of the path right after itself; more is a trap
 PERIOD_MAX = 5  # segments in such a stretch
 STALE_RUN_MAX = 20  # pages of a pattern in a row without a new text, and more than ever had one: the pattern is barren
 PROBE_ONE_IN = 50
-HOSTILE_MAX, HOSTILE_SHARE = 3, 10  # a host with so many hostile pages, one in ten or more, is left alone
 ENTRIES_MAX = 256  # of each kind in a host's memory
 PAGES_REMEMBERED_MIN = 16  # a host with fewer is forgotten
 DEFAULTS = ScopeConfig()
@@ -75,22 +74,18 @@ class TrapMemoryState(msgspec.Struct, array_like=True):
     """A trap memory as it is stored."""
 
     pages: int = 0
-    hostile: int = 0
-    borrow_attempts: int = 0
     texts: dict[int, int] = {}
     alike: dict[int, int] = {}
     good: dict[int, int] = {}  # pages of a pattern with a new text
     runs: dict[int, int] = {}  # pages without one, since the last page with one
     barren: set[int] = set()
-    rendered: tuple[int, int] = (0, 0)  # pages that scripts gave text or links to, and pages that they did not
 
 
 _decoder = msgspec.msgpack.Decoder(TrapMemoryState)
 
 
 class TrapMemory:
-    """What the sessions with one host have learned. Each collection has its own memory, which begins anew when its
-    limits change."""
+    """Repeated texts of one host. Each collection has its own memory, which begins anew when its limits change."""
 
     def __init__(self, content: bytes = b"", scope: ScopeConfig = DEFAULTS, collection: int = 0) -> None:
         self._collection = collection
@@ -133,35 +128,13 @@ class TrapMemory:
             return False
         return self._key(url) % PROBE_ONE_IN != 0
 
-    def count_hostile_page(self) -> None:
-        self._kept.hostile += 1
-
-    def count_borrow_attempt(self) -> int:
-        """Count a failed attempt to borrow another host for this host's robots.txt; returns the number so far."""
-        self._kept.borrow_attempts += 1
-        return self._kept.borrow_attempts
-
-    def reset_borrow_attempts(self) -> None:
-        self._kept.borrow_attempts = 0
-
     @property
-    def rendered(self) -> tuple[int, int]:
-        """How many pages were rendered, with and without a gain."""
-        return self._kept.rendered
+    def pages(self) -> int:
+        """Pages whose texts were compared."""
+        return self._kept.pages
 
-    def count_rendered_page(self, *, has_gained: bool) -> None:
-        fruitful, fruitless = self._kept.rendered
-        self._kept.rendered = (fruitful + has_gained, fruitless + (not has_gained))
-
-    def _worth(self) -> tuple[int, ...]:
-        kept = self._kept
-        pages = kept.pages if kept.pages >= PAGES_REMEMBERED_MIN else 0
-        return pages, kept.hostile, kept.borrow_attempts, *kept.rendered
-
-    @property
-    def is_hostile(self) -> bool:
-        """Whether hostile pages are repeated, and more than a few among hundreds."""
-        return self._kept.hostile >= HOSTILE_MAX and self._kept.hostile * HOSTILE_SHARE >= self._kept.pages
+    def _worth(self) -> int:
+        return self._kept.pages if self._kept.pages >= PAGES_REMEMBERED_MIN else 0
 
     def encode_if_changed(self) -> bytes | None:
         """The memory to store, if it changed since the last call and is worth storing."""

@@ -33,7 +33,8 @@ from tarrafa.crawl.warc_import.import_recovery import WRITER_NAME, import_length
 from tarrafa.crawl.warc_import.import_state import ImportRow, ImportState, capture_key
 from tarrafa.crawl.worker.committer import LinkCache
 from tarrafa.crawl.worker.fetcher import build_exchange, build_request
-from tarrafa.crawl.worker.outcome import FinishedVisit, HostMemory, conclude, discovered_urls, refuse_visit
+from tarrafa.crawl.worker.host_memory import HostMemory
+from tarrafa.crawl.worker.outcome import FinishedVisit, conclude, discovered_urls, refuse_visit
 from tarrafa.crawl.worker.parser_with_sandbox import DecodedBody, ParseJob, ParseJobResult, ParserWithSandbox
 from tarrafa.crawl.worker.politeness import configured_delay_s
 from tarrafa.crawl.worker.robots_fetch import ROBOTS_TTL_S, to_robots_copy

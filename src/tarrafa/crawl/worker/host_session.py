@@ -26,7 +26,8 @@ from tarrafa.clock import Clock, boottime
 from tarrafa.config import Collection
 from tarrafa.crawl.worker.collection_state import CollectionInForce, WorkerCollections
 from tarrafa.crawl.worker.fetcher import build_request, decode_response
-from tarrafa.crawl.worker.outcome import FinishedVisit, HostMemory, conclude, refuse_visit
+from tarrafa.crawl.worker.host_memory import HostMemory
+from tarrafa.crawl.worker.outcome import FinishedVisit, conclude, refuse_visit
 from tarrafa.crawl.worker.parser_with_sandbox import DecodedBody, ParseJobResult
 from tarrafa.crawl.worker.politeness import HostPacing, HostResolver, PoliteFetcher, RequestFetcher
 from tarrafa.crawl.worker.resource_limits import OverloadControl
@@ -180,7 +181,7 @@ class HostSession:
         self.visits = VisitQueue(deque(lease.visits))
         self.memory = HostMemory(lease.memory, collection.scope, lease.collection)
         self.robots_fetch = RobotsFetch(
-            lease, self.polite_fetcher, robots_cache, resolver, overload, self.memory.traps, committer.archive_exchange
+            lease, self.polite_fetcher, robots_cache, resolver, overload, self.memory, committer.archive_exchange
         )
         self._parser, self._committer, self._resolver, self._overload = parser, committer, resolver, overload
         self._new_render = new_render
@@ -443,7 +444,7 @@ class HostSession:
                 heavy = visit.role == UrlRole.SITEMAP or len(response.raw_body) > HEAVY_BYTES
                 body, parsed = await self._parse(visit, response, heavy=heavy)
                 if parsed is not None and parsed.hostile:
-                    self.memory.traps.count_hostile_page()
+                    self.memory.count_hostile_page()
                 if self._is_a_page(parsed, response):  # announced as a sitemap or feed
                     visit = replace(visit, role=int(UrlRole.PAGE))
                     body, parsed = await self._parse(visit, response, heavy=heavy)
@@ -468,7 +469,7 @@ class HostSession:
         kind, job = response.head.content_type or body.type, body.job
         if self._new_render is None or job is None or visit.role != UrlRole.PAGE:
             return parsed, None, True
-        why = reason_to_render(self.collection, self.lease.host_key, kind, job.body, page, self.memory.traps)
+        why = reason_to_render(self.collection, self.lease.host_key, kind, job.body, page, self.memory)
         if why is None:
             return parsed, None, True
         self._render = self._render or self._new_render(self)
@@ -483,7 +484,7 @@ class HostSession:
         _, made = await self._parser.decode_and_parse(lambda: made_body, heavy=len(rendered.body) > HEAVY_BYTES)
         if made is None or made.page is None:
             return parsed, rendered, True
-        self.memory.traps.count_rendered_page(has_gained=has_gained(page, made.page))
+        self.memory.count_rendered_page(has_gained=has_gained(page, made.page))
         return merge_fetched(page, made, rendered.facts.moved_to, job.identity), rendered, True
 
     def _back_off(self, response: FetchResponse) -> None:
@@ -518,7 +519,7 @@ class HostSession:
         admission = self.admission
         if status := admission.takedown_or_dismissal_status(visit) or self.polite_fetcher.resolved.error:
             return status
-        return admission.visit_refusal_status(visit, self.memory.traps, self.robots_fetch.allows)
+        return admission.visit_refusal_status(visit, self.memory, self.robots_fetch.allows)
 
 
 class SessionTable:

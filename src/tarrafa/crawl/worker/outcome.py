@@ -1,11 +1,9 @@
 """Turns the response to a visit into its outcome, its archive record and the URLs it discovers.
 
 The input is a visit, its response and the result of the parser. The output is the outcome, the archive record, and the
-discovered URLs. A page is judged, and described, by what sessions with its host have learned: `HostMemory` holds the
-traps and the profile of its pages, and the frontier keeps it.
+discovered URLs. A page is judged, and described, by the memory of its host (`host_memory`).
 Promises: no I/O and no clock; a page is counted in the `HostMemory` that is given, and nothing else is changed. The
-worker waits, parses and writes. A host memory is bounded; what is unchanged is not stored again; while a session lasts,
-at most UNSTORED_PAGES_MAX pages of the profile are lost by a kill.
+worker waits, parses and writes.
 """
 
 import contextlib
@@ -14,15 +12,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import msgspec
 from msgspec.structs import replace
 
 from tarrafa.archive.warc_writer import WarcExchange, sha1_digest
 from tarrafa.config import Collection
-from tarrafa.config.sections import ScopeConfig
 from tarrafa.crawl.scope.scope_rules import Admission
-from tarrafa.crawl.scope.traps import DEFAULTS, TrapMemory
 from tarrafa.crawl.worker.fetcher import build_exchange, user_agent
+from tarrafa.crawl.worker.host_memory import HostMemory
 from tarrafa.crawl.worker.parser_with_sandbox import DecodedBody, ParseJobResult
 from tarrafa.fetch.http_message import (
     FetchRequest,
@@ -44,7 +40,6 @@ from tarrafa.parse.robots_meta_usage import (
 
 if TYPE_CHECKING:
     from tarrafa.crawl.render.render_policy import RenderedPage
-    from tarrafa.parse.host_profile import HostProfile
 
 SERVER_CHARS_MAX = 100  # of the Server header
 REFRESH_S_MAX = 5.0  # a page that refreshes later gives its readers time to read it
@@ -59,50 +54,6 @@ _speaks_of_redirect = re.compile(
     r"|automaticamente|autom[aá]ticamente|automatiquement|automatisch|please wait|aguarde",
     re.IGNORECASE,
 ).search
-
-
-class HostMemoryState(msgspec.Struct, frozen=True, array_like=True):
-    """A host memory as it is stored."""
-
-    traps: bytes = b""
-    profile: bytes = b""
-
-
-_memory_decoder = msgspec.msgpack.Decoder(HostMemoryState)
-
-
-class HostMemory:
-    """The memory of one host, as its lease brings it and its reports take it back."""
-
-    def __init__(self, content: bytes = b"", scope: ScopeConfig = DEFAULTS, collection: int = 0) -> None:
-        try:
-            self._stored = _memory_decoder.decode(content) if content else HostMemoryState()
-        except msgspec.MsgspecError:  # written by another version
-            self._stored = HostMemoryState()
-        self.traps = TrapMemory(self._stored.traps, scope, collection)
-        self._profile: HostProfile | None = None
-
-    def describe(self, page: Page) -> Page:
-        """The page as the host's other pages explain it."""
-        if self._profile is None:
-            from tarrafa.parse.host_profile import HostProfile  # loaded with the parser
-
-            self._profile = HostProfile(self._stored.profile)
-        return self._profile.describe(page)
-
-    def encode_if_changed(self, *, is_leaving: bool, is_idle: bool) -> bytes | None:
-        """The memory to store, if enough has changed. `is_leaving`: the session ends; `is_idle`: it has nothing left to
-        visit at the moment."""
-        profile = None
-        if self._profile is not None and self._profile.is_worth_storing(is_leaving=is_leaving):
-            profile = self._profile.encode()
-        traps = self.traps.encode_if_changed() if profile is not None or is_leaving or is_idle else None
-        if profile is None and traps is None:
-            return None
-        self._stored = HostMemoryState(
-            self._stored.traps if traps is None else traps, self._stored.profile if profile is None else profile
-        )
-        return msgspec.msgpack.encode(self._stored)
 
 
 @dataclass(slots=True)

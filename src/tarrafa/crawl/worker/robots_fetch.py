@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 from xxhash import xxh3_128_digest
 
-from tarrafa.crawl.scope.traps import TrapMemory
 from tarrafa.crawl.worker.fetcher import build_request, user_agent
+from tarrafa.crawl.worker.host_memory import HostMemory
 from tarrafa.crawl.worker.politeness import BorrowedHostFetch, HostLender, HostResolver, PoliteFetcher
 from tarrafa.crawl.worker.resource_limits import OverloadControl
 from tarrafa.crawl.worker.worker_fence import Registration
@@ -70,7 +70,7 @@ class RobotsFetch:
         cache: RobotsCache,
         resolver: HostResolver,
         overload: OverloadControl,
-        memory: TrapMemory,
+        memory: HostMemory,
         archive: Callable[[FetchRequest, FetchResponse], None],
     ) -> None:
         self._lease, self._polite_fetcher, self.cache = lease, polite_fetcher, cache
