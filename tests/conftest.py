@@ -1,5 +1,7 @@
 """Settings for all tests."""
 
+from itertools import chain, zip_longest
+
 import pytest
 from hypothesis import settings
 
@@ -16,12 +18,12 @@ def anyio_backend() -> str:
 
 @pytest.hookimpl(trylast=True)  # after the marks have chosen the tests
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of the four processes of `make test`, each of which begins with a quarter of the tests, two begin with journeys.
-    Journeys are long and mostly wait: those begun last would run while nothing else is left."""
-    journeys = [item for item in items if "/journey/" in item.nodeid]
-    others = [item for item in items if "/journey/" not in item.nodeid]
-    modules = sorted({item.nodeid.partition("::")[0] for item in journeys})
-    first = [item for item in journeys if modules.index(item.nodeid.partition("::")[0]) % 2 == 0]
-    second = [item for item in journeys if item not in first]
-    half = max(0, len(items) // 2 - len(first))
-    items[:] = [*first, *others[:half], *second, *others[half:]]
+    """Journeys are long and mostly wait: one file of them, then one file of other tests, so that journeys run beside
+    tests that compute, and are not the last."""
+    files: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.nodeid.partition("::")[0], []).append(item)
+    journeys = [tests for name, tests in files.items() if "/journey/" in name]
+    others = [tests for name, tests in files.items() if "/journey/" not in name]
+    in_turns = chain.from_iterable(zip_longest(journeys, others, fillvalue=[]))
+    items[:] = chain.from_iterable(in_turns)

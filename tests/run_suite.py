@@ -13,6 +13,8 @@ from pathlib import Path
 
 BIN = Path(sys.executable).parent
 TESTS_FAILED = 1  # of pytest's exit codes; others mean that it could not run as it should
+# Tests of one file run in one process, because they share what is costly to set up; files in the order of conftest.py.
+BY_FILE = ("-n", "4", "--dist", "loadfile", "--no-loadscope-reorder")
 RETRIES_MAX = 40  # more failures are no bad luck
 
 
@@ -35,7 +37,7 @@ class Suite:
 
     def parallel(self) -> tuple[int, set[str]]:
         """The exit code, and the tests that failed beside others but passed alone."""
-        code = self.pytest("t", "-m", "not long and not alone", "-n", "4", "--dist", "worksteal")
+        code = self.pytest("t", "-m", "not long and not alone", *BY_FILE)
         failed = self.failed()
         if code != TESTS_FAILED or not 0 < len(failed) <= RETRIES_MAX:
             return code, set()
