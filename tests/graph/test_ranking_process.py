@@ -23,12 +23,12 @@ from tarrafa.archive.warc_writer import WarcWriter
 from tarrafa.config import Collection
 from tarrafa.config.sections import NetworkConfig
 from tarrafa.errors import DataError
-from tarrafa.graph import follower as graph_follower
-from tarrafa.graph import rank_file, ranking_process
-from tarrafa.graph.follower import GraphFollower, RankingScheduler, catch_up, follow, rebuild
+from tarrafa.graph import rank_file, ranking_process, ranking_schedule
+from tarrafa.graph.follower import GraphFollower, catch_up, follow, rebuild
 from tarrafa.graph.graph_writer import open_writer
 from tarrafa.graph.rank_file import RankFile
 from tarrafa.graph.ranking_process import compute_rankings
+from tarrafa.graph.ranking_schedule import RankingScheduler
 from tarrafa.graph.reader import GraphReader
 from tarrafa.graph.sites import SiteCounts, SiteLinkSummary, SitePaging, SiteReader
 from tarrafa.graph.sites import path_of as path_of_sites
@@ -347,8 +347,8 @@ def test_it_is_time_when_enough_is_new_and_never_all_the_time(data, turned, idle
 
 
 def test_the_follower_has_the_graph_surveyed_when_nothing_else_is_to_do_and_goes_on(data, monkeypatch):
-    monkeypatch.setattr(graph_follower, "IDLE_S", 0.1)
-    monkeypatch.setattr(graph_follower, "SMALL_TURNED_MAX", -1)
+    monkeypatch.setattr(ranking_schedule, "IDLE_S", 0.1)
+    monkeypatch.setattr(ranking_schedule, "SMALL_TURNED_MAX", -1)
     stop, heard = threading.Event(), threading.Event()
     write(data, small_web(50))
 
@@ -373,7 +373,7 @@ def test_a_follower_that_ends_leaves_a_small_graph_surveyed_and_a_large_one_for_
     with GraphFollower(data, lambda collection, weights: None) as follower:
         follower.read()
         mine = RankingScheduler(data, follower.incarnation)
-        monkeypatch.setattr(graph_follower, "SMALL_TURNED_MAX", 10)
+        monkeypatch.setattr(ranking_schedule, "SMALL_TURNED_MAX", 10)
         mine.close(follower.turned)
         assert rank_file.read_header(data) is None
         monkeypatch.undo()

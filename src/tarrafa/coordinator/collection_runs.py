@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from tarrafa.clock import Clock, boottime
 from tarrafa.config import Collection
 from tarrafa.coordinator.definitions.versions import CollectionDefinitions
-from tarrafa.coordinator.schedule.run_scheduler import RunHistory
+from tarrafa.coordinator.schedule.schedule_decision import RunHistory
 from tarrafa.coordinator.store import CollectionLifecycle, CollectionRun, CoordinatorStore
 from tarrafa.crawl.supervisor.completion import shown_state
 from tarrafa.crawl.supervisor.supervisor import submit_collection

@@ -5,19 +5,11 @@ least once, in absolute values, every two seconds, and at once when no more reco
 process at a time (by a lock). `behind` is 0 only when every durable record is applied and every change of in-links and
 depths delivered; ranks are delivered a few at a time and do not count. Knows nothing of how `deliver` reaches the
 frontier.
-
-`RankingScheduler` decides when the ranking process runs, and starts it. The follower is never delayed: rankings run in
-a child process, one at a time. A ranking starts when links have grown by a tenth or when a change is ten minutes old;
-at once when the follower is idle; and at its end, where the graph is so small that the ranking takes no noticeable
-time. Rankings take at most a twentieth of one processor's time, whatever the size of the graph: after each there is a
-pause of twenty times its duration.
 """
 
-import math
-import subprocess
 import threading
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import closing
 from types import TracebackType
 
 from tarrafa.archive.projection import (
@@ -29,9 +21,7 @@ from tarrafa.archive.projection import (
 )
 from tarrafa.archive.warc_reader import Cursor, bytes_behind, visit_lengths
 from tarrafa.clock import boottime
-from tarrafa.errors import DataError
 from tarrafa.frontier.messages import UrlWeight
-from tarrafa.graph import rank_file
 from tarrafa.graph.graph_writer import (
     NODE_BYTES,
     GraphWriter,
@@ -44,7 +34,7 @@ from tarrafa.graph.graph_writer import (
     writer_lock,
 )
 from tarrafa.graph.rank_file import UndeliveredRanks, delivered_path
-from tarrafa.runtime.child_process import child_command
+from tarrafa.graph.ranking_schedule import RankingScheduler
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.sqlite import rows
 
@@ -60,13 +50,6 @@ WEIGHTS_WAITING = f"""SELECT ifnull(sum(size), 0) FROM
     (SELECT length(nodes) / {NODE_BYTES} AS size FROM undelivered WHERE {OF_COLLECTION})"""  # noqa: S608
 DEPTHS_WAITING = f"SELECT count(*) FROM (SELECT 1 FROM falling JOIN nodes USING (node) WHERE {OF_COLLECTION})"  # noqa: S608
 RANKS_PER_CALL = 1_000  # per delivery: a ranking may have changed all ranks, and the frontier has other clients
-RANKING_GROWTH = 0.1
-RANKING_AGE_S_MAX = 600.0
-IDLE_S = 1.0  # without news for this long, the follower is idle
-RANKING_PAUSE_S_MIN = 10.0
-RANKING_PAUSE_TIMES = 20.0
-FAILED_RANKING_TOOK_S = 30.0  # a failed ranking is not repeated soon
-SMALL_TURNED_MAX = 500_000  # a smaller graph takes less than a second, most of it for loading numpy
 
 
 class GraphFollower:
@@ -159,69 +142,6 @@ class GraphFollower:
         with self._errors:
             self._graph.mark_delivered(batch)
         self.ranks.mark_delivered(batch.nodes)
-
-
-class RankingScheduler:
-    """Starts rankings. `turned` is the graph's own count of its changes, `incarnation` identifies its build."""
-
-    def __init__(self, data: DataDirectory, incarnation: int) -> None:
-        self._data, self._incarnation = data, incarnation
-        self._child: subprocess.Popen[bytes] | None = None
-        self._begun, self._ended = boottime(), -math.inf
-        self._took_s = 0.0
-        self._read_last()
-
-    def _read_last(self) -> None:
-        """The state of the graph at the last ranking, by any process."""
-        stated = rank_file.read_header(self._data)
-        known = stated is not None and stated.incarnation == self._incarnation
-        self.covered = stated.turned if stated is not None and known else 0
-        self._size = stated.nodes + stated.edges if stated is not None and known else 0
-        self._took_s = stated.took_s if stated is not None and known else 0.0
-
-    def is_due(self, turned: int, idle_s: float, now: float) -> bool:
-        new = turned - self.covered
-        pause_s = max(RANKING_PAUSE_S_MIN, RANKING_PAUSE_TIMES * self._took_s)
-        if new <= 0 or now - self._ended < pause_s:
-            return False
-        if idle_s >= IDLE_S:
-            return True
-        since_s = now - max(self._begun, self._ended)
-        return since_s >= pause_s and (new >= RANKING_GROWTH * self._size or since_s >= RANKING_AGE_S_MAX)
-
-    def poll(self, turned: int, idle_s: float) -> bool:
-        """Start a ranking if it is due; whether one has just ended."""
-        if self._child is not None:
-            return self._has_ended()
-        if self.is_due(turned, idle_s, boottime()):
-            command = child_command("tarrafa.graph.ranking_process", data=self._data)
-            self._child = subprocess.Popen(command, stdin=subprocess.DEVNULL)
-        return False
-
-    def _has_ended(self) -> bool:
-        assert self._child is not None
-        code = self._child.poll()
-        if code is None:
-            return False
-        self._child, self._ended = None, boottime()
-        if code:
-            self._took_s = max(self._took_s, FAILED_RANKING_TOOK_S)
-            return False
-        self._read_last()
-        return True
-
-    def close(self, turned: int) -> None:
-        """The follower ends. A small graph is ranked once more: a search often comes next."""
-        if self._child is not None:
-            self._child.kill()
-            self._child.wait()
-            self._child = None
-        if turned > self.covered and turned <= SMALL_TURNED_MAX:
-            from tarrafa.graph.ranking_process import compute_rankings
-
-            with suppress(DataError):  # such as a full disk: the next follower computes it
-                compute_rankings(self._data)
-            self._read_last()
 
 
 def follow(data: DataDirectory, deliver: Deliver, stop: threading.Event) -> None:

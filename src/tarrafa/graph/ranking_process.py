@@ -5,7 +5,7 @@ sums of all hosts and sites, writes both, and ends. A process of its own, becaus
 seconds: the follower that starts it continues, and readers use the former results until the new ones are complete.
 Promises: killed at any moment it leaves the former results; the rank file, which names the state of the graph that it
 was computed from, is written last, so that an interrupted ranking is repeated. One at a time (by a lock). Knows nothing
-of schedules: see `RankingScheduler` in `follower`.
+of schedules: see `ranking_schedule`.
 
 Links between pages, and which hosts and sites link to which, are arrays of the whole graph. They are read in one
 transaction and in pieces, so that memory is what the arrays take: 4 bytes a link that counts, 16 a node, 12 a pair of

@@ -8,7 +8,7 @@ import msgspec
 from tarrafa.config.formats import LocalDateTime
 from tarrafa.config.sections import ScheduleConfig
 from tarrafa.coordinator.schedule.recurrence import timestamp_of_local
-from tarrafa.coordinator.schedule.run_scheduler import RunHistory, ScheduleDecision, decide
+from tarrafa.coordinator.schedule.schedule_decision import RunHistory, ScheduleDecision, decide
 
 HOUR, DAY = 3_600, 86_400
 SAO_PAULO, NEW_YORK, LISBON = "America/Sao_Paulo", "America/New_York", "Europe/Lisbon"

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tarrafa.coordinator.schedule.recurrence import Recurrence, local_time, timestamp_of_local
-from tarrafa.coordinator.schedule.run_scheduler import RunHistory, ScheduleDecision, decide, upcoming_times
+from tarrafa.coordinator.schedule.schedule_decision import RunHistory, ScheduleDecision, decide, upcoming_times
 from tarrafa.i18n import ENGLISH, PORTUGUESE
 from tests.coordinator.schedule.simulated_collection import (
     DAY,

@@ -1,4 +1,4 @@
-"""Carries out the schedules of collections: starts, repeats and stops runs as the scheduler decides.
+"""Carries out the schedules of collections: starts, repeats and stops runs as `schedule_decision` says.
 
 Promises: a collection that fails does not keep the others from their schedules; a collection that a person acts on is
 left alone until the next tick.
@@ -13,7 +13,7 @@ from tarrafa.coordinator.collection_runs import CollectionRuns, LatestOverview
 from tarrafa.coordinator.definitions.versions import CollectionDefinitions
 from tarrafa.coordinator.monitoring.problems import CollectionProblems
 from tarrafa.coordinator.monitoring.timeseries import CollectionSampler
-from tarrafa.coordinator.schedule.run_scheduler import ScheduleDecision, decide, upcoming_times
+from tarrafa.coordinator.schedule.schedule_decision import ScheduleDecision, decide, upcoming_times
 from tarrafa.coordinator.states import ScheduleStatus
 from tarrafa.errors import NotFound, TarrafaError, Unreachable
 from tarrafa.frontier.api import Frontier

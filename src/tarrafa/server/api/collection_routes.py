@@ -22,7 +22,7 @@ from tarrafa.coordinator.monitoring.monitor import (
     VersionChanges,
 )
 from tarrafa.coordinator.monitoring.snapshot import CollectionSnapshot
-from tarrafa.coordinator.schedule.run_scheduler import UPCOMING_MAX, deadline_of
+from tarrafa.coordinator.schedule.schedule_decision import UPCOMING_MAX, deadline_of
 from tarrafa.coordinator.store import CollectionRun, CollectionSample
 from tarrafa.errors import ConfigError
 from tarrafa.i18n import Message, message

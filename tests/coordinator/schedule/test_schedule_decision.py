@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tarrafa.coordinator.schedule.recurrence import Recurrence, local_time
-from tarrafa.coordinator.schedule.run_scheduler import (
+from tarrafa.coordinator.schedule.schedule_decision import (
     REASONS,
     UPCOMING_MAX,
     RunHistory,

@@ -1,4 +1,4 @@
-"""The scheduler: decides whether a collection starts, runs again, stops, or waits.
+"""The decision of a schedule: whether a collection starts, runs again, stops, or waits.
 
 `decide` is called about once a second for each collection, with the history of its runs; `now` is an argument.
 Promises: never two runs at once; a repeated call, or a clock that jumps back, starts nothing twice; the last action of
