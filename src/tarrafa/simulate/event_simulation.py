@@ -158,12 +158,154 @@ def run(web: WebModel, settings: SimulationSettings, by: PolicyController | None
     )
     crawl = _Simulation(web, settings, by or make_controller(web, settings), knowledge)
     crawl.run()
-    log = crawl.log()
+    log = crawl.downloads.log()
     server_of = np.array([document.server for document in web.documents])[log.documents]
     violations = freshness_metrics.count_violations(web.servers, server_of, log)
     if violations:
         raise AssertionError(f"{violations} of {len(log.documents)} downloads started too soon: the engine is wrong")
     return SimulationResult(_summary(web, settings, crawl.intervals, log, violations), log)
+
+
+class _Copies:
+    """The versions of all documents on the Web, and those of their copies."""
+
+    def __init__(self, web: WebModel, knowledge: CrawlerKnowledge) -> None:
+        self.knowledge = knowledge
+        self.gauge = FreshnessGauge([document.weight for document in web.documents])
+        self.coming = [iter(life.after.tolist()) for life in web.lives]  # changes
+        self.modified_s = [life.before for life in web.lives]  # current version on the Web
+        self._copied_s: list[float | None] = [None] * len(web.documents)  # version of the copy
+
+    def page(self, document: int) -> PageHistory:
+        page = self.knowledge.pages[document]
+        assert page is not None, "only documents that were visited are placed"
+        return page
+
+    def take(self, document: int, now_s: float) -> bool:
+        """Take a copy and learn from it. Returns whether it differed from the last one."""
+        found_s, had_s = self.modified_s[document], self._copied_s[document]
+        changed = had_s is not None and found_s != had_s
+        self._copied_s[document] = found_s
+        self.gauge.record_visit(document, now_s)
+        self.knowledge.record_visit(document, now_s, changed, found_s)
+        return changed
+
+
+class _Downloads:
+    """All downloads in the order of their starts."""
+
+    def __init__(self) -> None:
+        self._starts, self._ends, self._documents, self._changed = array("d"), array("d"), array("q"), array("b")
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def add(self, document: int, start_s: float, end_s: float, changed: bool) -> None:
+        self._starts.append(start_s)
+        self._ends.append(end_s)
+        self._documents.append(document)
+        self._changed.append(changed)
+
+    def log(self) -> VisitLog:
+        return VisitLog(
+            np.array(self._documents, np.int64),
+            np.array(self._starts, np.float64),
+            np.array(self._ends, np.float64),
+            np.array(self._changed, np.bool_),
+        )
+
+
+class _Budget:
+    """The budget of revisits, if there is one, and the times of its two events."""
+
+    def __init__(self, settings: SimulationSettings, by: PolicyController) -> None:
+        is_metered = settings.budget is not None and by.is_metered
+        self._limit = BudgetLimit.from_rate(settings.budget_per_s) if is_metered else None
+        self._visits_ahead = by.visits_ahead
+        self._tokens = TokenBucket()
+        self.token_s = self.ahead_s = math.nan
+
+    def next_s(self, now_s: float) -> float:
+        """From when on a visit may be made."""
+        return now_s if self._limit is None else self._tokens.next_at(self._limit, now_s)
+
+    def spend(self, now_s: float) -> None:
+        if self._limit is not None:
+            self._tokens.spend(self._limit, now_s)
+
+    def next_ahead_s(self, now_s: float) -> float | None:
+        """From when on a visit may be made ahead of its time; None if it never may, or that time is set already."""
+        if self._limit is None or not self._visits_ahead or self.ahead_s > now_s:
+            return None
+        soonest_s = now_s + 1.0 / self._limit.peak_per_s  # if no server may be visited yet
+        self.ahead_s = max(self._tokens.next_ahead_at(self._limit, now_s), soonest_s)
+        return self.ahead_s
+
+    def available_ahead(self, now_s: float) -> bool:
+        assert self._limit is not None
+        return self._tokens.available_ahead(self._limit, now_s) > 0
+
+
+class _Servers:
+    """What waits on each server: new documents, and revisits on shelves; and which servers are ready for which."""
+
+    def __init__(self, web: WebModel, by: PolicyController, share: float) -> None:
+        count = len(web.servers)
+        self._visits_ahead, self._share = by.visits_ahead, share
+        self.new: list[deque[int]] = [deque() for _ in range(count)]  # never visited
+        self.shelves = [ServerShelves() for _ in range(count)]
+        self.pool = WaitingServers(self.shelves)  # ready for a revisit
+        self.spare: dict[int, None] = {}  # servers of the pool that also have new documents
+        self.ready: dict[int, None] = {}  # for a new document
+        self._credit = [0.0] * count  # towards the next revisit, while there are new documents
+        self.may_s = [0.0] * count  # earliest time by politeness
+        self.wake_s = [math.nan] * count  # time of its ready event
+        self._sleeping = SleepingServers(count)
+
+    def sleep(self, server: int, policy: CachedPolicy, now_s: float) -> float:
+        """The time of the server's next ready event."""
+        due_s = 0.0 if self.new[server] else self.shelves[server].due(policy)
+        self.wake_s[server] = wake_s = max(self.may_s[server], due_s, now_s)
+        if self._visits_ahead:
+            self._sleeping.put(server, wake_s)
+        return wake_s
+
+    def enter(self, server: int, policy: CachedPolicy, now_s: float) -> None:
+        """A server is ready: decide between a new document and a revisit."""
+        if not self.new[server]:
+            self.pool.enter(server)
+        elif self.shelves[server].due(policy) > now_s:
+            self.ready[server] = None
+        else:
+            self._credit[server] = min(self._credit[server], 1.0) + self._share
+            if self._credit[server] >= 1.0:
+                self.pool.enter(server)
+                self.spare[server] = None
+            else:
+                self.ready[server] = None
+
+    def leave(self, server: int) -> None:
+        self.ready.pop(server, None)
+        self.spare.pop(server, None)
+        self.pool.leave(server)
+
+    def take_revisit(self, server: int, policy: CachedPolicy, now_s: float, explore: bool) -> int:
+        """The document to revisit."""
+        if self.new[server]:
+            self._credit[server] -= 1.0
+        shelf = choose_shelf(policy, self.shelves[server].heads(), now_s, explore, ahead=True)
+        assert shelf is not None, "a server was sent for whose documents are not due"
+        return self.shelves[server].take(shelf)
+
+    def first_ahead(self, policy: CachedPolicy, now_s: float) -> int | None:
+        """The server that may be visited ahead of its time."""
+
+        def may_be(server: int) -> bool:
+            if self.new[server] or self.may_s[server] > now_s:
+                return False
+            return choose_shelf(policy, self.shelves[server].heads(), now_s, ahead=True) is not None
+
+        return self._sleeping.first(may_be)
 
 
 class _Simulation:
@@ -173,36 +315,20 @@ class _Simulation:
         self, web: WebModel, settings: SimulationSettings, by: PolicyController, knowledge: CrawlerKnowledge
     ) -> None:
         self.intervals: list[IntervalMeans] = []
-        self._web, self._settings, self._scheme, self._knowledge = web, settings, by, knowledge
-        servers, documents = len(web.servers), len(web.documents)
+        self.downloads = _Downloads()
+        self._web, self._settings, self._scheme = web, settings, by
         self._events: list[tuple[float, EventKind, int]] = []
-        self._gauge = FreshnessGauge([document.weight for document in web.documents])
-        self._coming = [iter(life.after.tolist()) for life in web.lives]
-        self._modified_s = [life.before for life in web.lives]  # current version on the Web
-        self._copied_s: list[float | None] = [None] * documents  # version of the copy
-        self._new: list[deque[int]] = [deque() for _ in range(servers)]  # never visited, of each server
-        self._shelves = [ServerShelves() for _ in range(servers)]
-        self._pool = WaitingServers(self._shelves)  # ready for a revisit
-        self._spare: dict[int, None] = {}  # servers of the pool that also have new documents
-        self._ready: dict[int, None] = {}  # for a new document
-        self._credit = [0.0] * servers  # towards the next revisit, while there are new documents
-        self._may_s = [0.0] * servers  # earliest time by politeness
-        self._wake_s = [math.nan] * servers  # time of its ready event
-        self._revisits = 0
+        self._copies, self._budget = _Copies(web, knowledge), _Budget(settings, by)
+        self._servers = _Servers(web, by, settings.share)
+        self._revisits = self._measured = 0
         self._policy: CachedPolicy  # made by the first renewal
         self._idle = [(-crawler.speed, number) for number, crawler in enumerate(web.crawlers)]
-        is_metered = settings.budget is not None and by.is_metered
-        self._limit = BudgetLimit.from_rate(settings.budget_per_s) if is_metered else None
-        self._tokens = TokenBucket()
-        self._token_s = self._ahead_s = math.nan
-        self._sleeping = SleepingServers(servers)
-        self._starts, self._ends, self._whom, self._changed = array("d"), array("d"), array("q"), array("b")
-        self._counted = 0
 
     def run(self) -> None:
         """Process all events from the first to the end."""
         self._begin()
-        events, modified_s, coming, gauge = self._events, self._modified_s, self._coming, self._gauge
+        events, copies, servers = self._events, self._copies, self._servers
+        modified_s, coming, gauge = copies.modified_s, copies.coming, copies.gauge
         while True:
             now_s, kind, number = events[0]
             if kind is EventKind.MODIFIED:
@@ -227,22 +353,22 @@ class _Simulation:
                 self._measure(now_s)
                 return
             if events[0][0] > now_s:  # once all events of this time have happened
-                if self._idle and (self._ready or self._pool):
+                if self._idle and (servers.ready or servers.pool):
                     self._dispatch(now_s)
-                if not self._pool:
+                if not servers.pool:
                     self._await_ahead(now_s)
 
     def _begin(self) -> None:
         heapq.heapify(self._idle)
-        for number, coming in enumerate(self._coming):
+        for number, coming in enumerate(self._copies.coming):
             first_s = next(coming, None)
             if first_s is not None:
                 self._push(first_s, EventKind.MODIFIED, number)
         for number, document in enumerate(self._web.documents):
             if self._settings.start == "fresh":
-                self._copy(number, 0.0)
+                self._copies.take(number, 0.0)
             else:
-                self._new[document.server].append(number)
+                self._servers.new[document.server].append(number)
         self._renew(0.0, self._settings.start == "fresh")
         self._push(self._settings.statistic_s, EventKind.STATISTIC)
         self._push(self._settings.from_s, EventKind.STATISTIC, ONCE)
@@ -256,165 +382,105 @@ class _Simulation:
         if number == RENEW:
             self._renew(now_s)
         elif number == TOKEN:
-            self._token_s = math.nan
+            self._budget.token_s = math.nan
         elif number == AHEAD:
-            self._ahead_s = math.nan
+            self._budget.ahead_s = math.nan
             self._visit_ahead(now_s)
-        elif self._wake_s[number] == now_s:  # otherwise a later event replaced this one
-            self._wake_s[number] = math.nan
-            self._enter(number, now_s)
+        elif self._servers.wake_s[number] == now_s:  # otherwise a later event replaced this one
+            self._servers.wake_s[number] = math.nan
+            self._servers.enter(number, self._policy, now_s)
 
     def _renew(self, now_s: float, place_all: bool = False) -> None:
         """Renew the policy: all due times may change."""
-        turn = self._scheme.renew(now_s, self._knowledge.pages)
+        turn = self._scheme.renew(now_s, self._copies.knowledge.pages)
         if turn.again_s < math.inf:
             self._push(turn.again_s, EventKind.READY, RENEW)
         if now_s > 0.0 and turn.plan is None and turn.policy == self._policy.behind:
             return
         self._policy = CachedPolicy(turn.policy)
+        shelves, documents = self._servers.shelves, self._web.documents
         if turn.plan is not None:
-            for shelves in self._shelves:
-                shelves.clear()
+            for one in shelves:
+                one.clear()
             for due_s, document in turn.plan:
-                shelf, _ = self._policy.place(_page(self._knowledge, document))
-                self._shelves[self._web.documents[document].server].put(shelf, due_s, document)
+                shelf, _ = self._policy.place(self._copies.page(document))
+                shelves[documents[document].server].put(shelf, due_s, document)
         elif place_all:
-            for number, what in enumerate(self._web.documents):
-                self._shelves[what.server].put(*self._policy.place(_page(self._knowledge, number)), number)
-        for server in range(len(self._shelves)):
-            self._leave(server)
+            for number, what in enumerate(documents):
+                shelves[what.server].put(*self._policy.place(self._copies.page(number)), number)
+        for server in range(len(shelves)):
+            self._servers.leave(server)
             self._sleep(server, now_s)
 
     def _sleep(self, server: int, now_s: float) -> None:
         """Schedule the server's next ready event."""
-        due_s = 0.0 if self._new[server] else self._shelves[server].due(self._policy)
-        self._wake_s[server] = wake_s = max(self._may_s[server], due_s, now_s)
+        wake_s = self._servers.sleep(server, self._policy, now_s)
         if wake_s < math.inf:
             self._push(wake_s, EventKind.READY, server)
-        if self._scheme.visits_ahead:
-            self._sleeping.put(server, wake_s)
-
-    def _enter(self, server: int, now_s: float) -> None:
-        """A server is ready: decide between a new document and a revisit."""
-        if not self._new[server]:
-            self._pool.enter(server)
-        elif self._shelves[server].due(self._policy) > now_s:
-            self._ready[server] = None
-        else:
-            self._credit[server] = min(self._credit[server], 1.0) + self._settings.share
-            if self._credit[server] >= 1.0:
-                self._pool.enter(server)
-                self._spare[server] = None
-            else:
-                self._ready[server] = None
-
-    def _leave(self, server: int) -> None:
-        self._ready.pop(server, None)
-        self._spare.pop(server, None)
-        self._pool.leave(server)
 
     def _dispatch(self, now_s: float) -> None:
         """Assign crawlers to servers, as long as there are both."""
+        servers, budget = self._servers, self._budget
         while self._idle:
-            if self._ready:
-                self._visit(next(iter(self._ready)), now_s, is_new=True)
+            if servers.ready:
+                self._visit(next(iter(servers.ready)), now_s, is_new=True)
                 continue
-            if not self._pool:
+            if not servers.pool:
                 return
-            token_s = now_s if self._limit is None else self._tokens.next_at(self._limit, now_s)
+            token_s = budget.next_s(now_s)
             if token_s <= now_s:
-                server = self._pool.best(self._policy, now_s)
+                server = servers.pool.best(self._policy, now_s)
                 if server is None:
                     return
-                self._spend(now_s)
+                budget.spend(now_s)
                 self._visit(server, now_s, is_new=False)
-            elif self._spare:
-                self._visit(next(iter(self._spare)), now_s, is_new=True)
+            elif servers.spare:
+                self._visit(next(iter(servers.spare)), now_s, is_new=True)
             else:
-                if self._token_s != token_s:
-                    self._token_s = token_s
+                if budget.token_s != token_s:
+                    budget.token_s = token_s
                     self._push(token_s, EventKind.READY, TOKEN)
                 return
 
-    def _spend(self, now_s: float) -> None:
-        if self._limit is not None:
-            self._tokens.spend(self._limit, now_s)
-
     def _await_ahead(self, now_s: float) -> None:
         """Nothing is due. Schedule the time from which a visit may be made ahead of its time."""
-        if self._limit is not None and self._scheme.visits_ahead and not self._ahead_s > now_s:
-            soonest_s = now_s + 1.0 / self._limit.peak_per_s  # if no server may be visited yet
-            self._ahead_s = max(self._tokens.next_ahead_at(self._limit, now_s), soonest_s)
-            self._push(self._ahead_s, EventKind.READY, AHEAD)
+        ahead_s = self._budget.next_ahead_s(now_s)
+        if ahead_s is not None:
+            self._push(ahead_s, EventKind.READY, AHEAD)
 
     def _visit_ahead(self, now_s: float) -> None:
         """Visit the document that is due next, if none is due, the budget has enough saved, and a crawler is free."""
-        assert self._limit is not None
-        if self._pool or not self._idle or not self._tokens.available_ahead(self._limit, now_s):
+        if self._servers.pool or not self._idle or not self._budget.available_ahead(now_s):
             return
-        server = self._sleeping.first(lambda one: self._may_visit_ahead(one, now_s))
+        server = self._servers.first_ahead(self._policy, now_s)
         if server is not None:
-            self._spend(now_s)
+            self._budget.spend(now_s)
             self._visit(server, now_s, is_new=False)
-
-    def _may_visit_ahead(self, server: int, now_s: float) -> bool:
-        if self._new[server] or self._may_s[server] > now_s:
-            return False
-        return choose_shelf(self._policy, self._shelves[server].heads(), now_s, ahead=True) is not None
 
     def _visit(self, server: int, now_s: float, is_new: bool) -> None:
         """Start one download."""
-        self._leave(server)
+        servers = self._servers
+        servers.leave(server)
         if is_new:
-            document = self._new[server].popleft()
+            document = servers.new[server].popleft()
         else:
-            if self._new[server]:
-                self._credit[server] -= 1.0
             self._revisits += 1
             explore = self._scheme.explores and self._revisits % EXPLORE_EVERY == 0
-            shelf = choose_shelf(self._policy, self._shelves[server].heads(), now_s, explore, ahead=True)
-            assert shelf is not None, "a server was sent for whose documents are not due"
-            document = self._shelves[server].take(shelf)
+            document = servers.take_revisit(server, self._policy, now_s, explore)
         crawler = heapq.heappop(self._idle)[1]
         what, where = self._web.documents[document], self._web.servers[server]
         end_s = now_s + what.size / min(self._web.crawlers[crawler].speed, where.speed)
-        self._starts.append(now_s)
-        self._ends.append(end_s)
-        self._whom.append(document)
-        self._changed.append(self._copy(document, now_s))
-        self._shelves[server].put(*self._policy.place(_page(self._knowledge, document)), document)
-        self._may_s[server] = where.next_start_s(now_s, end_s)
+        self.downloads.add(document, now_s, end_s, self._copies.take(document, now_s))
+        servers.shelves[server].put(*self._policy.place(self._copies.page(document)), document)
+        servers.may_s[server] = where.next_start_s(now_s, end_s)
         self._push(end_s, EventKind.FREE, crawler)
         self._sleep(server, now_s)
-
-    def _copy(self, document: int, now_s: float) -> bool:
-        """Take a copy and learn from it. Returns whether it differed from the last one."""
-        found_s, had_s = self._modified_s[document], self._copied_s[document]
-        changed = had_s is not None and found_s != had_s
-        self._copied_s[document] = found_s
-        self._gauge.record_visit(document, now_s)
-        self._knowledge.record_visit(document, now_s, changed, found_s)
-        return changed
 
     def _measure(self, now_s: float) -> None:
         last_s = self.intervals[-1].until_s if self.intervals else 0.0
         if now_s > last_s:
-            self.intervals.append(self._gauge.close(now_s, len(self._starts) - self._counted))
-            self._counted = len(self._starts)
-
-    def log(self) -> VisitLog:
-        return VisitLog(
-            np.array(self._whom, np.int64),
-            np.array(self._starts, np.float64),
-            np.array(self._ends, np.float64),
-            np.array(self._changed, np.bool_),
-        )
-
-
-def _page(knowledge: CrawlerKnowledge, document: int) -> PageHistory:
-    page = knowledge.pages[document]
-    assert page is not None, "only documents that were visited are placed"
-    return page
+            self.intervals.append(self._copies.gauge.close(now_s, len(self.downloads) - self._measured))
+            self._measured = len(self.downloads)
 
 
 def _summary(
