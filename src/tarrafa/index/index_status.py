@@ -1,8 +1,8 @@
 """Status of the index: its size, how far it is behind, and how many of the kept pages can be searched.
 
 The frontier knows which pages are kept, the index which of them it has, and why it leaves others out. Promises: opens
-nothing for writing; the counts of a collection add up exactly: kept + no_longer_kept = searchable + noindex + taken_down +
-waiting + elsewhere.
+nothing for writing; the counts of a collection add up exactly: kept + no_longer_kept = searchable + noindex +
+taken_down + waiting + elsewhere.
 """
 
 from collections import Counter
