@@ -1,4 +1,5 @@
-"""The architecture: which room imports which, which rooms are pure, and how modules and classes are named."""
+"""The architecture: which room imports which, which rooms are pure, how modules and classes are named, and whether
+ARCHITECTURE.md names them rightly."""
 
 import ast
 import re
@@ -7,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[1] / "src" / "tarrafa"
+REPOSITORY = Path(__file__).parents[1]
+SOURCE = REPOSITORY / "src" / "tarrafa"
 
 # From the top of the house to its foundations; rooms on one line do not know each other.
 FLOORS = [
@@ -177,6 +179,50 @@ def test_a_class_name_means_one_thing():
             if isinstance(node, ast.ClassDef):
                 defined[node.name].append(str(path.relative_to(SOURCE)))
     assert {name: paths for name, paths in defined.items() if len(paths) > 1} == {}
+
+
+def table_rows(heading: str) -> list[str]:
+    """The last cells of the tables in a section of ARCHITECTURE.md, without their heads."""
+    text = (REPOSITORY / "ARCHITECTURE.md").read_text()
+    section = re.search(rf"^## {heading}\n(.*?)^## ", text, re.MULTILINE | re.DOTALL)
+    assert section
+    lines = [line for line in section[1].splitlines() if line.startswith("| ")]
+    return [line.rsplit(" | ", 1)[1].removesuffix(" |") for line in lines[1:]]
+
+
+def wrong_names(row: str) -> list[str]:
+    """Names of a row that its rule does not find: a name without a folder is in the folder of the name before it;
+    `name()` and `Name` are defined in the module before them."""
+    folder, defined, wrong = "", "", []
+    for name in re.findall(r"`([^`]+)`", row):
+        if re.fullmatch(r"[a-z_]+\(\)|[A-Z]\w*", name):
+            bare = name.removesuffix("()")
+            found = re.search(rf"^ *(?:async )?(?:def|class) {bare}\b|^{bare}(?:: .+)? = ", defined, re.MULTILINE)
+            wrong += [] if found else [name]
+            continue
+        at_root = name.startswith(("docs/", "tests/"))
+        folder = name.rpartition("/")[0] if "/" in name else folder
+        place = (REPOSITORY if at_root else SOURCE / folder) / (name if at_root else name.rpartition("/")[2])
+        module = place.with_name(place.name + ".py")
+        wrong += [] if place.exists() or module.exists() else [name]
+        defined = module.read_text() if module.exists() else ""
+    return wrong
+
+
+@pytest.mark.parametrize("row", table_rows("The path of a page"), ids=lambda row: row.split("`")[1])
+def test_the_path_of_a_page_names_files_by_its_rule(row):
+    assert wrong_names(row) == []
+
+
+@pytest.mark.parametrize("row", table_rows("Work on the code"), ids=lambda row: row.split("`")[1])
+def test_the_places_for_new_code_exist(row):
+    assert wrong_names(row) == []
+
+
+def test_the_rule_finds_wrong_names():
+    assert wrong_names("`fetch/dns` (`resolve_nothing()`), `politeness`; `docs/nothing.md`, `model` (`NoStatus`)") == [
+        "resolve_nothing()", "politeness", "docs/nothing.md", "model", "NoStatus",
+    ]  # fmt: skip
 
 
 def test_what_wants_the_machine_for_itself_is_where_make_test_looks_for_it():

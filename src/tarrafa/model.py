@@ -5,7 +5,7 @@ Everything here is data that crosses a wire, a disk or the border between two ro
 that data, such as which links are followed and which statuses may be retried.
 
 A host is the unit of politeness and of leasing: `scheme://host:port`, the port always written; its id is the signed
-64-bit xxh3 of that text. A site is the registrable domain. A URL's id is the 128-bit xxh3 of its canonical form
+64-bit xxh3 of that text. A site is the registered domain. A URL's id is the 128-bit xxh3 of its canonical form
 (`parse/url.py` and `parse/public_suffix.py` compute all of these).
 """
 

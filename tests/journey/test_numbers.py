@@ -111,7 +111,7 @@ class Places:
     def of_report(self, name: str) -> Numbers:
         report = self.command("report", name)
         work, links = report["work"], report["links"]
-        assert links["kept"] + links["unkept"] == sum(
+        assert links["kept"] + links["no_longer_kept"] == sum(
             links[reason] for reason in ("indexed", "noindex", "taken_down", "waiting")
         )
         return {
@@ -163,7 +163,7 @@ def _of_frontier(one: Any) -> Numbers:
 
 def _of_pages(pages: Any) -> Numbers:
     reasons = sum(pages[reason] for reason in ("noindex", "taken_down", "waiting", "elsewhere"))
-    assert pages["kept"] + pages["unkept"] == pages["searchable"] + reasons
+    assert pages["kept"] + pages["no_longer_kept"] == pages["searchable"] + reasons
     return {"searchable": pages["searchable"], "not searchable": reasons}
 
 

@@ -213,7 +213,7 @@ def test_what_can_be_found_is_timed_the_first_time_and_again(made, pages):
     report, took_s = made
     assert report.links.indexed == sum(not page.noindex for page in pages.values())
     assert report.links.noindex == sum(page.noindex for page in pages.values())
-    assert (report.links.taken_down, report.links.waiting, report.links.unkept) == (0, 0, 0)
+    assert (report.links.taken_down, report.links.waiting, report.links.no_longer_kept) == (0, 0, 0)
     assert {one.kind for one in report.search} == {"word", "pair", "phrase"}
     assert all(0 < one.first_s_median <= one.first_s_most < took_s for one in report.search)
     assert report.statements

@@ -85,7 +85,7 @@ def order_of(strategy: StrategyConfig) -> QueueOrder:
 # -- breadth --------------------------------------------------------------------------------------------------
 #
 # The other orders decide which URL of a *host* comes first, and all hosts are visited side by side. Breadth looks for
-# new *sites* (registrable domains), and enters each only as far as it leads to others.
+# new *sites* (registered domains), and enters each only as far as it leads to others.
 #
 # - The *site table* has one row for each site that is known and not yet visited: the number of its mentions (the sum
 #   of the in-links of its URLs, as the link graph counts them), and its best URL by score. The table has a maximum. A

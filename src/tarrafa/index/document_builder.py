@@ -2,7 +2,7 @@
 
 Promises: the same document wherever it is made: in this process, or in child processes that send field values to the
 writer (`DocumentBuilderPool`), in the order of the records. A page is indexed with the links known by then: without a
-link graph, it has no in-links. The site of a page (`SiteResolver`) is the registrable domain by the bundled public
+link graph, it has no in-links. The site of a page (`SiteResolver`) is the registered domain by the bundled public
 suffix list and by the suffixes that the page's collection adds: its first configuration in the archive says which.
 Knows nothing of commits or cursors.
 

@@ -162,7 +162,7 @@ class ShownDate(NamedTuple):
 def fill_document(
     found: tantivy.Document | DocumentValues, record: VisitRecord, page: Page, site: str, standing: LinkStanding
 ) -> None:
-    """Write a page into a tantivy document, or into `DocumentValues`; `site` is the registrable domain of its host."""
+    """Write a page into a tantivy document, or into `DocumentValues`; `site` is the registered domain of its host."""
     identity, host, language = url_id(record.url), host_name(record.url), primary_language(page.language)
     stated = collect_entities(parse_nquads(page.statements)) if page.statements else []
     for field, value in (

@@ -1,8 +1,8 @@
 """Status of the index: its size, how far it is behind, and how many of the kept pages can be searched.
 
 The frontier knows which pages are kept, the index which of them it has, and why it leaves others out. Promises: opens
-nothing for writing; the counts of a collection add up exactly: kept + unkept = searchable + noindex + taken_down +
-waiting + elsewhere.
+nothing for writing; the counts of a collection add up exactly: kept + no_longer_kept = searchable + noindex +
+taken_down + waiting + elsewhere.
 """
 
 from collections import Counter
@@ -73,7 +73,7 @@ class KeptPages(msgspec.Struct, frozen=True):
     taken_down: int = 0  # since it was fetched
     waiting: int = 0  # in this machine's archive, and not yet in its index
     elsewhere: int = 0  # in the archives of other machines
-    unkept: int = 0  # still in the index: the change is not there yet, or its host was forgotten
+    no_longer_kept: int = 0  # still in the index: the change is not there yet, or its host was forgotten
     cut: int = 0
     cut_text: int = 0
 
@@ -84,7 +84,11 @@ class KeptPages(msgspec.Struct, frozen=True):
             messages("{count} was taken down", "{count} were taken down", self.taken_down),
             messages("{count} waits for the index", "{count} wait for the index", self.waiting),
             messages("{count} is on another machine", "{count} are on other machines", self.elsewhere),
-            messages("{count} in the index is no longer kept", "{count} in the index are no longer kept", self.unkept),
+            messages(
+                "{count} in the index is no longer kept",
+                "{count} in the index are no longer kept",
+                self.no_longer_kept,
+            ),
         )
         return joined([reason for reason in reasons if reason.values["count"]], ", ")
 

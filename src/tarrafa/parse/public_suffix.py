@@ -1,4 +1,4 @@
-"""Computes the site (registrable domain) of a host by the public suffix list.
+"""Computes the site (registered domain) of a host by the public suffix list.
 
 Promises: the private section of the list counts (`foo.github.io` is a site of its own). An IP address, a name of one
 label and a public suffix are their own sites. The same list gives the same answer.
@@ -42,7 +42,7 @@ class PublicSuffixes:
         return text
 
     def site(self, host_name: str) -> str:
-        """The registrable domain of a host name, or the name itself if it has none."""
+        """The registered domain of a host name, or the name itself if it has none."""
         found = self._sites.get(host_name)
         if found is None:
             if len(self._sites) >= SITES_CACHED_MAX:

@@ -246,7 +246,7 @@ def _links(report: CollectionReport, _: Translator) -> ReportSection:
         (_("Pages not indexed: they say noindex"), links.noindex or None),
         (_("Pages not indexed: taken down"), links.taken_down or None),
         (_("Pages not indexed yet"), links.waiting or None),
-        (_("Pages in the index that are no longer kept"), links.unkept or None),
+        (_("Pages in the index that are no longer kept"), links.no_longer_kept or None),
         (_("Pages with more structured data than is kept of one page"), links.cut or None),
         (_("Pages with more text than is kept of one page"), links.cut_text or None),
         (_("URLs answered or refused, and not kept"), links.dropped),

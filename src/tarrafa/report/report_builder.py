@@ -195,7 +195,11 @@ def _links(
     if index is not None and not request.is_limited:  # else the index has more than this report is about
         missing = kept - index.indexed - index.noindex - index.taken_down
         found = replace(
-            found, noindex=index.noindex, taken_down=index.taken_down, waiting=max(0, missing), unkept=max(0, -missing)
+            found,
+            noindex=index.noindex,
+            taken_down=index.taken_down,
+            waiting=max(0, missing),
+            no_longer_kept=max(0, -missing),
         )
     if status is None:
         return found

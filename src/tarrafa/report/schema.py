@@ -102,11 +102,11 @@ class UrlCounts(ReportStruct, frozen=True):
     passed_over: int | None = None
     dropped: int | None = None  # answered or refused, and not kept
     aside: int | None = None  # pending when an earlier run ended, and not found since
-    # Why kept documents are not indexed: kept + unkept = indexed + noindex + taken_down + waiting.
+    # Why kept documents are not indexed: kept + no_longer_kept = indexed + noindex + taken_down + waiting.
     noindex: int | None = None  # the page says so
     taken_down: int | None = None  # since it was fetched
     waiting: int | None = None  # the index has not read them yet
-    unkept: int | None = None  # in the index, and not among the documents kept
+    no_longer_kept: int | None = None  # in the index, and not among the documents kept
     cut: int = 0  # of those kept: with more structured data than is kept of one page
     cut_text: int = 0  # of those kept: with more text
 
