@@ -94,7 +94,7 @@ def test_what_the_triple_store_has_not_published_is_not_over(data):
 @pytest.mark.parametrize(
     ("projection", "is_nice"), [("graph", False), ("index", False), ("triples", True), ("captures", True)]
 )
-def test_only_triple_store_and_captures_leave_the_processor_to_the_crawl(data, monkeypatch, projection, is_nice):
+def test_only_triple_store_and_captures_leave_the_processor_to_the_frontier(data, monkeypatch, projection, is_nice):
     niceness = list[int]()
     monkeypatch.setattr(os, "nice", niceness.append)
     for follower in (graph, index, triples, captures):
