@@ -44,16 +44,16 @@ from tarrafa.index.document_builder import (
     PrepareDocument,
 )
 from tarrafa.index.document_fields import (
-    IndexAction,
     LinkStanding,
     document_key,
-    index_action,
-    page_fate,
     split_url_id,
 )
 from tarrafa.index.index_state import (
+    IndexAction,
     IndexedVisits,
     PageFate,
+    index_action,
+    page_fate,
     read_links_version,
 )
 from tarrafa.index.reader import IndexReader
@@ -68,7 +68,7 @@ REFRESH_STEP_S, REFRESH_STEP_BUSY_S = 0.1, 0.03  # maximum delay of new pages by
 WRITER_HEAP_BYTES = 64 << 20
 WRITER_THREADS = 1
 GRAPH_WAIT_S = 2.0  # see `GraphWait`
-YOUNG_WAIT_S, YOUNG_BYTES = 8.0, 8 << 20  # of the first records of a new index: see `GraphWait`
+YOUNG_WAIT_S, YOUNG_BYTES = 8.0, 24 << 20  # of the first records of a new index: see `GraphWait`
 FAST_RECORDS = 500  # between two commits: a fast crawl, see `AnchorRefresher`
 
 
@@ -298,9 +298,9 @@ class GraphWait:
     A record waits for GRAPH_WAIT_S at most. A graph that did not apply within that time what the archive held (it is
     stopped, it is rebuilt, it cannot keep pace) is not waited for until it has.
 
-    In a new index, records wait for YOUNG_WAIT_S, or until no more come, up to YOUNG_BYTES of the archive: the first
-    pages of a fast crawl get most of their in-links in that time. Then they are committed as soon as they are read:
-    they can be found as early as without a wait.
+    In a new index, records wait for YOUNG_WAIT_S, until no more come, or until the archive has YOUNG_BYTES: the first
+    pages of a fast crawl get most of their in-links in that time, and at its end there is not more to read than some
+    seconds take. Then they are committed as soon as they are read: they can be found as early as without a wait.
     """
 
     def __init__(self, *, is_new: bool = False) -> None:
@@ -344,10 +344,10 @@ class GraphWait:
             self._oldest_at = now if self._oldest_at is None else self._oldest_at
         if self._oldest_at is None:
             return False
-        if now - self._oldest_at < YOUNG_WAIT_S and now - self._grown_at < COMMIT_IDLE_S:
+        self._is_young = sum(durable.values()) < YOUNG_BYTES
+        if self._is_young and now - self._oldest_at < YOUNG_WAIT_S and now - self._grown_at < COMMIT_IDLE_S:
             return True
         self._oldest_at, self.has_released = None, True
-        self._is_young = sum(durable.values()) < YOUNG_BYTES
         return False
 
 

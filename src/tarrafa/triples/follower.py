@@ -25,7 +25,7 @@ from tarrafa.archive.warc_writer import STATEMENTS_TYPE
 from tarrafa.clock import boottime
 from tarrafa.errors import ConfigError, data_error_from_os
 from tarrafa.index import shards
-from tarrafa.index.document_fields import IndexAction, index_action
+from tarrafa.index.index_state import IndexAction, index_action
 from tarrafa.model import UrlId, VisitRecord
 from tarrafa.parse.url import url_id
 from tarrafa.runtime.data_dir import DataDirectory, write_atomically
