@@ -14,6 +14,7 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from math import inf
 from time import thread_time
 from types import TracebackType
 from typing import IO
@@ -63,7 +64,7 @@ from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.takedown import TakedownSet
 
 log = logging.getLogger(__name__)
-POLL_S = 0.2
+POLL_S, LAST_POLL_S = 0.2, 0.05  # while records come; and when nothing is left to visit
 REFRESH_STEP_S, REFRESH_STEP_BUSY_S = 0.1, 0.03  # maximum delay of new pages by a refresh step
 WRITER_HEAP_BYTES = 64 << 20
 WRITER_THREADS = 1
@@ -305,7 +306,7 @@ class GraphWait:
 
     def __init__(self, *, is_new: bool = False) -> None:
         self._awaited = deque[tuple[float, Cursor]]()  # what the archive held at some moments, the oldest first
-        self._is_young, self._seen, self._grown_at = is_new, Cursor(), 0.0
+        self.is_young, self._seen, self._grown_at = is_new, Cursor(), 0.0
         self._oldest_at: float | None = None  # since when records of a young index wait
         self.has_released = False  # whether they need not wait any more since the last time
         self.is_holding = False  # whether records were held back the last time
@@ -337,15 +338,15 @@ class GraphWait:
     def _waits_young(self, durable: Cursor, now: float) -> bool:
         """Whether the records of a young index wait for more."""
         self.has_released = False
-        if not self._is_young:
+        if not self.is_young:
             return False
         if durable != self._seen:
             self._seen, self._grown_at = durable, now
             self._oldest_at = now if self._oldest_at is None else self._oldest_at
         if self._oldest_at is None:
             return False
-        self._is_young = sum(durable.values()) < YOUNG_BYTES
-        if self._is_young and now - self._oldest_at < YOUNG_WAIT_S and now - self._grown_at < COMMIT_IDLE_S:
+        self.is_young = sum(durable.values()) < YOUNG_BYTES
+        if self.is_young and now - self._oldest_at < YOUNG_WAIT_S and now - self._grown_at < COMMIT_IDLE_S:
             return True
         self._oldest_at, self.has_released = None, True
         return False
@@ -366,17 +367,19 @@ def follow(data: DataDirectory, stop: threading.Event) -> None:
     with IndexFollower(data) as follower:
         wait = GraphWait(is_new=not follower.projection.state.cursor)
         while not stop.is_set():
-            now = boottime()
+            now, is_last = boottime(), data.exhausted.exists()
             applied = follower.graph_cursor()
+            wait.is_young &= not is_last
             read = follower.read(now, stop, lambda durable: wait.limit(durable, applied, now))  # noqa: B023 (called at once)
-            if wait.has_released or follower.projection.pace.is_due(boottime(), wait.is_holding):
+            has_all = is_last and not wait.is_graph_behind
+            if has_all or wait.has_released or follower.projection.pace.is_due(boottime(), wait.is_holding):
                 follower.commit()
             read_at = now if read or wait.is_graph_behind else read_at
-            idle_s = now - read_at
+            idle_s = inf if has_all else now - read_at
             quiet = idle_s >= COMMIT_IDLE_S
             more = follower.refresh(boottime(), REFRESH_STEP_S if quiet else REFRESH_STEP_BUSY_S, idle_s)
             if not read and not (more and quiet):
-                stop.wait(POLL_S)
+                stop.wait(LAST_POLL_S if is_last else POLL_S)
         follower.commit()
 
 

@@ -334,9 +334,10 @@ def follow(data: DataDirectory, stop: threading.Event) -> None:
             follower.load_ontology()
             read = follower.read(boottime(), stop)
             more = follower.rewrite_outdated(boottime())
-            if follower.projection.pace.is_due(boottime()):
+            has_all = data.exhausted.exists() and not read and not more
+            if has_all or follower.projection.pace.is_due(boottime()):
                 follower.commit()
-            follower.publish(boottime(), PUBLISH_EVERY_S if read or more else PUBLISH_IDLE_S)
+            follower.publish(boottime(), PUBLISH_EVERY_S if read or more else PUBLISH_IDLE_S, at_once=has_all)
             follower.run_rules(boottime())
             if not read and not more:
                 stop.wait(POLL_S)

@@ -76,6 +76,14 @@ class Followers:
                 arguments = {"projection": role, "part": part.part}
                 self.children.append(ChildProcess.for_module(self._data, name, MODULE, role=role, **arguments))
 
+    def expect_records(self, *, are_expected: bool) -> None:
+        """Note whether more records will come: where none will, followers commit at once what they have read."""
+        with contextlib.suppress(OSError):  # a full disk: they commit somewhat later
+            if are_expected:
+                self._data.exhausted.unlink(missing_ok=True)
+            else:
+                self._data.exhausted.touch()
+
     def beside_index(self) -> list[ChildProcess]:
         """The followers of graph, triple store and captures."""
         return [child for child in self.children if child.role != "index"]

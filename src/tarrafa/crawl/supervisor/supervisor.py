@@ -119,6 +119,7 @@ class Supervisor:
             self._closing.enter_context(self.watchdog)
             recover_archive(self.data.archive)
             self._followers.prepare()
+            self._followers.expect_records(are_expected=True)
             await asyncio.gather(self._open_frontier(), self._start_worker_early())
             await self._sync_clock()
             self._start_takedown_and_deletion_sync()
@@ -255,7 +256,9 @@ class Supervisor:
             try:
                 overview = await self.frontier.overview()
                 yield overview
-                if await self._completion.finish_exhausted(self.frontier, overview):
+                was_finished = await self._completion.finish_exhausted(self.frontier, overview)
+                self._followers.expect_records(are_expected=not self._completion.are_all_waiting(overview))
+                if was_finished:
                     continue
                 seen |= {one.name for one in overview.collections if one.state == "running"}
                 waits = [one for one in overview.collections if one.state == "paused" and one.name in seen]
