@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.messages import FIRST_HOST, HostReport, Lease, PlannedVisit, UrlWeight
 from tarrafa.frontier.revisit_planner import fetch_revisit_pages, plan_collection
-from tarrafa.index.document_fields import IndexAction, index_action
+from tarrafa.index.index_state import IndexAction, index_action
 from tarrafa.model import Outcome, Status, UrlRole, Visit, VisitRecord
 from tarrafa.runtime.process_identity import ProcessId, current_process, start_ticks
 from tests.contract.frontier_bodies import a_collection, done, numbers, offer

@@ -342,11 +342,22 @@ def test_a_graph_that_is_absent_stopped_or_rebuilt_is_not_waited_for():
     assert wait.limit({"a": 20}, {"a": 12}, 9 * long_s) == {"a": 12}, "it has caught up: wait again"
 
 
+def passed_times(bytes_per_s: float) -> list[float]:
+    """The seconds at which a new index may read, while an archive grows for ten seconds."""
+    wait, times = follower.GraphWait(is_new=True), [0.3 * number for number in range(1, 34)]
+    lengths = [{"a": round(now * bytes_per_s)} for now in times]
+    return [now for now, durable in zip(times, lengths, strict=True) if wait.limit(durable, None, now) == durable]
+
+
 def test_records_of_a_young_index_wait_while_more_come():
-    wait, times, large = follower.GraphWait(is_new=True), [100.0 + 0.3 * number for number in range(100)], 16 << 20
-    passed = [now for now in times if wait.limit({"a": round(now * large)}, None, now) != {"a": 0}]
-    assert 0.0 <= passed[0] - 100.0 - follower.YOUNG_WAIT_S < 0.3
-    assert passed == times[-len(passed) :], "the index is young no more"
+    passed = passed_times(follower.YOUNG_BYTES / 100)
+    assert [round(now - 0.3 - follower.YOUNG_WAIT_S, 1) for now in passed] == [0.1]
+
+
+def test_records_of_a_young_index_wait_no_longer_when_there_are_many():
+    passed = passed_times(follower.YOUNG_BYTES / 3)
+    assert passed[0] == pytest.approx(3.0)
+    assert len(passed) == 24, "the index is young no more"
 
 
 def test_records_of_a_young_index_wait_no_longer_when_no_more_come():

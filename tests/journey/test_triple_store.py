@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from tarrafa.index.document_fields import IndexAction, index_action
+from tarrafa.index.index_state import IndexAction, index_action
 from tarrafa.model import VisitRecord
 from tarrafa.parse.url import url_id
 from tarrafa.runtime.data_dir import DataDirectory

@@ -19,7 +19,14 @@ from tarrafa.takedown import parse_target, record_action
 from tarrafa.triples import snapshots, storage
 from tarrafa.triples.entity_query import EntityQuery
 from tarrafa.triples.entity_reader import EntityReader
-from tarrafa.triples.follower import TriplesFollower, apply_takedowns, catch_up, follow, rebuild
+from tarrafa.triples.follower import (
+    PUBLISH_IDLE_S,
+    TriplesFollower,
+    apply_takedowns,
+    catch_up,
+    follow,
+    rebuild,
+)
 from tarrafa.triples.status import behind
 from tests.graph.archived_web import FIRST_AT, new_data, write
 from tests.triples.sample_statements import (
@@ -236,6 +243,13 @@ def test_when_to_commit_and_when_to_publish(data, monkeypatch):
         assert (snapshots.newest_number(data), behind(data)) == (2, 0)
         steps.publish(110.0)
         assert snapshots.newest_number(data) == 2, "nothing is new"
+        write(data, [a_page(B, 2, a_person("Ivo"))], "w3")
+        steps.read(110.0)
+        steps.commit()
+        steps.publish(103.0, PUBLISH_IDLE_S)
+        assert snapshots.newest_number(data) == 2, "nor so often when no records come"
+        steps.publish(103.2, PUBLISH_IDLE_S)
+        assert (snapshots.newest_number(data), behind(data)) == (3, 0)
     assert len(urls(contents(data))) == 26
 
 

@@ -48,7 +48,7 @@ OnCollectionNote = Callable[[CollectionNote], None]
 OnBytesRead = Callable[[int], None]
 PAGE_FIELDS = {TEXT_TYPE: "text", STATEMENTS_TYPE: "statements"}  # of a page, by the type of their conversion records
 ALL_CONVERSIONS = frozenset(PAGE_FIELDS)
-READ_BYTES = 256 << 10
+READ_BYTES, ENTRY_BYTES = 256 << 10, 16 << 10  # read at once from a file: of many records, of one
 FILE_NAME = re.compile(r"tarrafa-\d{14}-(.+)-\d{5}")
 INFO_BYTES_MAX = 4 << 10  # of the warcinfo record, which is some 300
 WHOLE_BYTES = 2000  # a member up to so long is inflated whole, in twice the time of its beginning
@@ -255,7 +255,7 @@ def read_entry(directory: Path, file: str, start: int) -> ArchiveEntry | None:
         return None
     if start >= length:
         return None
-    return next(_read_visits(meta_path(directory, file), file, start, length), None)
+    return next(_read_visits(meta_path(directory, file), file, start, length, buffer_bytes=ENTRY_BYTES), None)
 
 
 def _read_visits(
@@ -266,6 +266,7 @@ def _read_visits(
     hear: OnCollectionNote | None = None,
     wanted: UrlFilter | None = None,
     conversions: frozenset[str] = ALL_CONVERSIONS,
+    buffer_bytes: int = READ_BYTES,
 ) -> Iterator[ArchiveEntry]:
     """A metadata record is complete when the next one begins: its conversions, if any, come directly after it."""
     held: VisitRecord | None = None
@@ -279,7 +280,7 @@ def _read_visits(
         return hear is not None and head.kind == RESOURCE and head.url.startswith(COLLECTION_URI)
 
     is_everything = wanted is None and conversions == ALL_CONVERSIONS
-    for position, (head, content, _) in _scan(path, start, length, None if is_everything else wants):
+    for position, (head, content, _) in _scan(path, start, length, None if is_everything else wants, buffer_bytes):
         if head.kind == METADATA:
             if held is not None:
                 yield _complete_entry(file, position, held, begun, texts)
@@ -312,12 +313,14 @@ def read_records(path: Path, start: int, length: int) -> Iterator[tuple[int, Rec
             yield position, head, content
 
 
-def _scan(path: Path, start: int, length: int, wants: Wants | None) -> Iterator[tuple[int, PackedRecord]]:
+def _scan(
+    path: Path, start: int, length: int, wants: Wants | None, buffer_bytes: int = READ_BYTES
+) -> Iterator[tuple[int, PackedRecord]]:
     """All records between two offsets of a file, with the content of those that are wanted. Bytes behind the second
     offset are undefined, and not read.
     """
     position = start
-    with path.open("rb", buffering=READ_BYTES) as stream:
+    with path.open("rb", buffering=buffer_bytes) as stream:
         stream.seek(start)
         while position < length:
             try:

@@ -163,7 +163,8 @@ def follow(data: DataDirectory, deliver: Deliver, stop: threading.Event) -> None
                 delivered_at = began
             pauses = read < BATCH_RECORDS
             while pauses and not stop.wait(POLL_S):
-                pauses = boottime() - began < PASS_EVERY_S and read > 0 and follower.has_unread()
+                is_early = boottime() - began < PASS_EVERY_S and not data.exhausted.exists()
+                pauses = is_early and read > 0 and follower.has_unread()
         scheduler.close(follower.turned)
 
 

@@ -1,15 +1,12 @@
-"""Maps an archived visit to an index action and to the fields of its tantivy document.
+"""Maps an archived visit to the fields of its tantivy document.
 
-Promises: a page that was kept and may be shown becomes a document; a page that is gone, moved, forbidden or marked
-noindex loses its document; temporary failures (time-outs, 5xx) and an unchanged 304 change nothing. Every text is
-bounded. Knows nothing of commits, cursors or the order of visits.
+Promises: every text is bounded. Knows nothing of commits, cursors or the order of visits.
 """
 
 import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from enum import Enum
 from math import log1p, log2
 from struct import Struct
 from typing import NamedTuple
@@ -23,7 +20,7 @@ from xxhash import xxh3_64_intdigest
 
 from tarrafa.i18n import LANGUAGES
 from tarrafa.index import schema
-from tarrafa.index.index_state import IndexedStanding, PageFate
+from tarrafa.index.index_state import IndexedStanding
 from tarrafa.index.text_analysis import (
     PageTerms,
     compose,
@@ -34,7 +31,7 @@ from tarrafa.index.text_analysis import (
     template_entries,
     words,
 )
-from tarrafa.model import DateKind, DeclaredEntity, Outcome, Page, Status, UrlId, VisitRecord, is_inconclusive
+from tarrafa.model import DateKind, DeclaredEntity, Outcome, Page, UrlId, VisitRecord
 from tarrafa.parse.date_formats import DATE_MIN
 from tarrafa.parse.rdf.entity import collect_entities, searchable_kinds, summarize_entities
 from tarrafa.parse.rdf.nquads import parse_nquads
@@ -58,30 +55,6 @@ URL_CHARS_MAX = 2_000
 ANSWERED_S_MAX = 60.0  # a Last-Modified so near before the answer is its time
 LABELS_MAX = 12  # of a host's name, from the right
 NEAR_WORDS_MIN = 100  # a shorter page has exact copies only: one word is a difference there, or "room 101" is lost
-
-
-class IndexAction(Enum):
-    """The effect of a visit on the index."""
-
-    WRITE = 1
-    DELETE = 2
-    NOTHING = 3
-
-
-def index_action(record: VisitRecord) -> IndexAction:
-    outcome = record.outcome
-    if is_inconclusive(outcome.status) or outcome.grace or outcome.status == Status.TAKEN_DOWN:  # see `takedowns`
-        return IndexAction.NOTHING
-    return IndexAction.WRITE if page_fate(record, is_taken_down=False) is PageFate.INDEXED else IndexAction.DELETE
-
-
-def page_fate(record: VisitRecord, *, is_taken_down: bool) -> PageFate:
-    """What becomes of the page of a conclusive visit."""
-    if not record.outcome.kept or record.page is None:
-        return PageFate.NOT_KEPT
-    if record.page.robots.noindex:
-        return PageFate.NOINDEX
-    return PageFate.TAKEN_DOWN if is_taken_down else PageFate.INDEXED
 
 
 def document_key(collection: str, key: UrlId) -> str:

@@ -14,6 +14,7 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from math import inf
 from time import thread_time
 from types import TracebackType
 from typing import IO
@@ -44,16 +45,16 @@ from tarrafa.index.document_builder import (
     PrepareDocument,
 )
 from tarrafa.index.document_fields import (
-    IndexAction,
     LinkStanding,
     document_key,
-    index_action,
-    page_fate,
     split_url_id,
 )
 from tarrafa.index.index_state import (
+    IndexAction,
     IndexedVisits,
     PageFate,
+    index_action,
+    page_fate,
     read_links_version,
 )
 from tarrafa.index.reader import IndexReader
@@ -63,12 +64,12 @@ from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.takedown import TakedownSet
 
 log = logging.getLogger(__name__)
-POLL_S = 0.2
+POLL_S, LAST_POLL_S = 0.2, 0.05  # while records come; and when nothing is left to visit
 REFRESH_STEP_S, REFRESH_STEP_BUSY_S = 0.1, 0.03  # maximum delay of new pages by a refresh step
 WRITER_HEAP_BYTES = 64 << 20
 WRITER_THREADS = 1
 GRAPH_WAIT_S = 2.0  # see `GraphWait`
-YOUNG_WAIT_S, YOUNG_BYTES = 8.0, 8 << 20  # of the first records of a new index: see `GraphWait`
+YOUNG_WAIT_S, YOUNG_BYTES = 8.0, 24 << 20  # of the first records of a new index: see `GraphWait`
 FAST_RECORDS = 500  # between two commits: a fast crawl, see `AnchorRefresher`
 
 
@@ -298,14 +299,14 @@ class GraphWait:
     A record waits for GRAPH_WAIT_S at most. A graph that did not apply within that time what the archive held (it is
     stopped, it is rebuilt, it cannot keep pace) is not waited for until it has.
 
-    In a new index, records wait for YOUNG_WAIT_S, or until no more come, up to YOUNG_BYTES of the archive: the first
-    pages of a fast crawl get most of their in-links in that time. Then they are committed as soon as they are read:
-    they can be found as early as without a wait.
+    In a new index, records wait for YOUNG_WAIT_S, until no more come, or until the archive has YOUNG_BYTES: the first
+    pages of a fast crawl get most of their in-links in that time, and at its end there is not more to read than some
+    seconds take. Then they are committed as soon as they are read: they can be found as early as without a wait.
     """
 
     def __init__(self, *, is_new: bool = False) -> None:
         self._awaited = deque[tuple[float, Cursor]]()  # what the archive held at some moments, the oldest first
-        self._is_young, self._seen, self._grown_at = is_new, Cursor(), 0.0
+        self.is_young, self._seen, self._grown_at = is_new, Cursor(), 0.0
         self._oldest_at: float | None = None  # since when records of a young index wait
         self.has_released = False  # whether they need not wait any more since the last time
         self.is_holding = False  # whether records were held back the last time
@@ -337,17 +338,17 @@ class GraphWait:
     def _waits_young(self, durable: Cursor, now: float) -> bool:
         """Whether the records of a young index wait for more."""
         self.has_released = False
-        if not self._is_young:
+        if not self.is_young:
             return False
         if durable != self._seen:
             self._seen, self._grown_at = durable, now
             self._oldest_at = now if self._oldest_at is None else self._oldest_at
         if self._oldest_at is None:
             return False
-        if now - self._oldest_at < YOUNG_WAIT_S and now - self._grown_at < COMMIT_IDLE_S:
+        self.is_young = sum(durable.values()) < YOUNG_BYTES
+        if self.is_young and now - self._oldest_at < YOUNG_WAIT_S and now - self._grown_at < COMMIT_IDLE_S:
             return True
         self._oldest_at, self.has_released = None, True
-        self._is_young = sum(durable.values()) < YOUNG_BYTES
         return False
 
 
@@ -366,17 +367,19 @@ def follow(data: DataDirectory, stop: threading.Event) -> None:
     with IndexFollower(data) as follower:
         wait = GraphWait(is_new=not follower.projection.state.cursor)
         while not stop.is_set():
-            now = boottime()
+            now, is_last = boottime(), data.exhausted.exists()
             applied = follower.graph_cursor()
+            wait.is_young &= not is_last
             read = follower.read(now, stop, lambda durable: wait.limit(durable, applied, now))  # noqa: B023 (called at once)
-            if wait.has_released or follower.projection.pace.is_due(boottime(), wait.is_holding):
+            has_all = is_last and not wait.is_graph_behind
+            if has_all or wait.has_released or follower.projection.pace.is_due(boottime(), wait.is_holding):
                 follower.commit()
             read_at = now if read or wait.is_graph_behind else read_at
-            idle_s = now - read_at
+            idle_s = inf if has_all else now - read_at
             quiet = idle_s >= COMMIT_IDLE_S
             more = follower.refresh(boottime(), REFRESH_STEP_S if quiet else REFRESH_STEP_BUSY_S, idle_s)
             if not read and not (more and quiet):
-                stop.wait(POLL_S)
+                stop.wait(LAST_POLL_S if is_last else POLL_S)
         follower.commit()
 
 

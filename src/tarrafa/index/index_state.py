@@ -6,12 +6,14 @@ indexed page keeps the position of its archive record, and its in-links, rank an
 (`IndexedStanding`), so that it can be written again when they have changed (`AnchorRefresher`). Search need
 not filter pages that the index has deleted, as reported by `is_applied`: the takedown marker is written after the
 commit, and removed before the next change. Every page that its collection keeps has a fate (`PageFate`), and the totals
-by fate, which triggers keep, change with it in one transaction. Knows nothing of documents.
+by fate, which triggers keep, change with it in one transaction. A page that was kept and may be shown is written; a
+page that is gone, moved, forbidden or marked noindex is deleted; temporary failures (time-outs, 5xx) and an unchanged
+304 change nothing (`index_action`). Knows nothing of documents.
 """
 
 from collections.abc import Sequence
 from contextlib import suppress
-from enum import IntEnum
+from enum import Enum, IntEnum
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,7 +29,7 @@ from tarrafa.archive.projection import (
 )
 from tarrafa.errors import data_error_from_os
 from tarrafa.i18n import message
-from tarrafa.model import UrlId
+from tarrafa.model import Status, UrlId, VisitRecord, is_inconclusive
 from tarrafa.runtime.data_dir import DataDirectory, write_atomically
 from tarrafa.runtime.heartbeat import Count
 from tarrafa.runtime.sqlite import SqliteFile, rows
@@ -75,6 +77,30 @@ class PageFate(IntEnum):
     INDEXED = 1
     NOINDEX = 2  # kept, and not indexed: the page says noindex
     TAKEN_DOWN = 3  # kept, and not indexed: it was taken down since
+
+
+class IndexAction(Enum):
+    """The effect of a visit on the index."""
+
+    WRITE = 1
+    DELETE = 2
+    NOTHING = 3
+
+
+def index_action(record: VisitRecord) -> IndexAction:
+    outcome = record.outcome
+    if is_inconclusive(outcome.status) or outcome.grace or outcome.status == Status.TAKEN_DOWN:  # see `takedowns`
+        return IndexAction.NOTHING
+    return IndexAction.WRITE if page_fate(record, is_taken_down=False) is PageFate.INDEXED else IndexAction.DELETE
+
+
+def page_fate(record: VisitRecord, *, is_taken_down: bool) -> PageFate:
+    """What becomes of the page of a conclusive visit."""
+    if not record.outcome.kept or record.page is None:
+        return PageFate.NOT_KEPT
+    if record.page.robots.noindex:
+        return PageFate.NOINDEX
+    return PageFate.TAKEN_DOWN if is_taken_down else PageFate.INDEXED
 
 
 class PagesByFate(msgspec.Struct, frozen=True):

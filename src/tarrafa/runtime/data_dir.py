@@ -44,6 +44,7 @@ class DataDirectory:
     version = _PathBelow("VERSION")  # the format of everything here; a newer one is never touched
     run = _PathBelow("run")  # sockets, logs: may be deleted while nothing runs
     logs = _PathBelow("run", "log")
+    exhausted = _PathBelow("run", "exhausted")  # exists while no records come, and followers are waited for
     frontier = _PathBelow("frontier.sqlite")  # the only mutable truth about URLs
     archive = _PathBelow("archive")  # the only truth about content
     graph = _PathBelow("graph")  # graph, index and triples follow the archive and can be rebuilt from it

@@ -25,7 +25,7 @@ from tarrafa.archive.warc_writer import STATEMENTS_TYPE
 from tarrafa.clock import boottime
 from tarrafa.errors import ConfigError, data_error_from_os
 from tarrafa.index import shards
-from tarrafa.index.document_fields import IndexAction, index_action
+from tarrafa.index.index_state import IndexAction, index_action
 from tarrafa.model import UrlId, VisitRecord
 from tarrafa.parse.url import url_id
 from tarrafa.runtime.data_dir import DataDirectory, write_atomically
@@ -48,7 +48,7 @@ from tarrafa.triples.triple_writer import (
 
 log = logging.getLogger(__name__)
 POLL_S = 0.2
-PUBLISH_EVERY_S = 2.0
+PUBLISH_EVERY_S, PUBLISH_IDLE_S = 2.0, 0.5  # while records come, and when none come
 OnProgress = Callable[[int], None]
 T = TypeVar("T")
 REWRITTEN_AT_ONCE = 200  # pages
@@ -196,11 +196,11 @@ class TriplesFollower:
             self._connection.execute("DELETE FROM commits")
             self._connection.execute("INSERT INTO commits VALUES (?)", (self._commits,))
 
-    def publish(self, now: float, *, at_once: bool = False) -> None:
+    def publish(self, now: float, every_s: float = PUBLISH_EVERY_S, *, at_once: bool = False) -> None:
         """Publish the last commit, if it is due and not published yet."""
         if not self._commits or self._shown == self._commits or self.projection.pace.has_uncommitted:
             return
-        if at_once or not self._published_at or now - self._published_at >= PUBLISH_EVERY_S:
+        if at_once or not self._published_at or now - self._published_at >= every_s:
             publish(self._store, self._data)
             self._shown, self._published_at = self._commits, now
             self._write_file(status.published_commit_path(self._data), f"{self._commits}\n")
@@ -334,9 +334,10 @@ def follow(data: DataDirectory, stop: threading.Event) -> None:
             follower.load_ontology()
             read = follower.read(boottime(), stop)
             more = follower.rewrite_outdated(boottime())
-            if follower.projection.pace.is_due(boottime()):
+            has_all = data.exhausted.exists() and not read and not more
+            if has_all or follower.projection.pace.is_due(boottime()):
                 follower.commit()
-            follower.publish(boottime())
+            follower.publish(boottime(), PUBLISH_EVERY_S if read or more else PUBLISH_IDLE_S, at_once=has_all)
             follower.run_rules(boottime())
             if not read and not more:
                 stop.wait(POLL_S)

@@ -1,6 +1,7 @@
 """When is a collection over, and who says so?"""
 
 import pytest
+from msgspec.structs import replace
 
 from tarrafa.crawl.supervisor import completion
 from tarrafa.crawl.supervisor.completion import CompletionCheck, finish_reason, has_failed
@@ -52,13 +53,19 @@ async def test_alone_it_is_over_when_the_followers_are_done(tmp_path, now):
         end = CompletionCheck(lambda name: lambda: not behind[0], settle_s=0.0)
         assert not await end.finish_exhausted(frontier, over(6, pending=1))
         assert not end.is_waiting(over(6, pending=1))
+        assert not end.are_all_waiting(over(6, pending=1))
         assert not await end.finish_exhausted(frontier, over(7))
         assert not await end.finish_exhausted(frontier, over(8))
         assert end.is_waiting(over(8))
+        assert end.are_all_waiting(over(8))
+        two = replace(over(8), collections=[*over(8).collections, replace(over(8).collections[0], name="other")])
+        assert end.is_waiting(two)
+        assert not end.are_all_waiting(two), "another one goes on"
         behind[0] = False
         assert await end.finish_exhausted(frontier, over(9))
         assert (await numbers(frontier)).state == "finished"
         assert not end.is_waiting(await frontier.overview())
+        assert not end.are_all_waiting(await frontier.overview()), "none is running"
 
 
 async def test_a_later_run_that_has_looked_everywhere_is_swept_before_it_is_over(tmp_path, now):

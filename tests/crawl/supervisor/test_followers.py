@@ -1,18 +1,21 @@
 """What is archived of a collection reaches those who follow, whatever goes on beside it."""
 
 import os
+import threading
 
 import pytest
 
+from tarrafa.archive import projection
 from tarrafa.captures import follower as captures
 from tarrafa.crawl.supervisor import followers
-from tarrafa.crawl.supervisor.followers import FollowerCatchUp
+from tarrafa.crawl.supervisor.followers import FollowerCatchUp, Followers
 from tarrafa.frontier import address
 from tarrafa.graph import follower as graph
 from tarrafa.index import follower as index
 from tarrafa.triples import follower as triples
 from tarrafa.triples import status as triples_status
 from tests.graph.archived_web import a_record, new_data, write
+from tests.wait import block_until
 
 OURS = [a_record("http://a.br/", 1, 0, ["http://a.br/1"], collection="ours")]
 OTHERS = [a_record("http://b.br/", 1, 0, ["http://b.br/1"], collection="others")]
@@ -91,10 +94,32 @@ def test_what_the_triple_store_has_not_published_is_not_over(data):
         assert passage.is_complete(), "though there is a later commit, which is not published"
 
 
+@pytest.mark.parametrize("module", [index, triples])
+def test_what_was_read_is_committed_at_once_when_no_more_records_will_come(data, monkeypatch, module):
+    for name in ("COMMIT_IDLE_S", "PROJECTION_COMMIT_S"):
+        monkeypatch.setattr(projection, name, 1e9)
+    monkeypatch.setattr(index, "YOUNG_WAIT_S", 1e9)
+    monkeypatch.setattr(index, "COMMIT_IDLE_S", 1e9)
+    write(data, OURS, "w1")
+    graph.catch_up(data, lambda collection, weights: None)
+    stop, there = threading.Event(), Followers(data, None)
+    there.expect_records(are_expected=False)
+    thread = threading.Thread(target=module.follow, args=(data, stop))
+    thread.start()
+    try:
+        behind = triples_status.behind if module is triples else index.behind
+        block_until(lambda: behind(data) == 0)
+    finally:
+        stop.set()
+        thread.join(30)
+    there.expect_records(are_expected=True)
+    assert not data.exhausted.exists()
+
+
 @pytest.mark.parametrize(
-    ("projection", "is_nice"), [("graph", False), ("index", False), ("triples", True), ("captures", True)]
+    ("role", "is_nice"), [("graph", False), ("index", False), ("triples", True), ("captures", True)]
 )
-def test_only_triple_store_and_captures_leave_the_processor_to_the_crawl(data, monkeypatch, projection, is_nice):
+def test_only_triple_store_and_captures_leave_the_processor_to_the_frontier(data, monkeypatch, role, is_nice):
     niceness = list[int]()
     monkeypatch.setattr(os, "nice", niceness.append)
     for follower in (graph, index, triples, captures):
@@ -103,5 +128,5 @@ def test_only_triple_store_and_captures_leave_the_processor_to_the_crawl(data, m
         monkeypatch.setattr(followers, name, lambda *arguments: None)
     monkeypatch.setattr(address, "connect_blocking", lambda address: None)
     monkeypatch.setattr(address, "address_from_supervisor", lambda: None)
-    followers.main(data, projection)
+    followers.main(data, role)
     assert niceness == [followers.NICE] * is_nice

@@ -1,14 +1,20 @@
 """A worker at work: it shows what lets it in, and hears what people decide meanwhile."""
 
 import gzip
+import os
 import time
 from base64 import b64encode
 from itertools import pairwise
+from types import SimpleNamespace
+
+import uvloop
 
 from tarrafa import credentials
 from tarrafa.archive.warc_reader import follow
+from tarrafa.crawl.worker import worker
 from tarrafa.credentials import Credential
 from tarrafa.model import Status
+from tarrafa.runtime.data_dir import DataDirectory
 from tests.crawl.worker.worker_harness import (
     numbers,
     running_worker,
@@ -154,3 +160,13 @@ async def test_a_collection_goes_through_its_proxy_but_for_what_it_connects_to_i
 
 def by_proxy(url: str, _: int) -> ScriptedResponse | None:
     return None if url.endswith("/robots.txt") else ScriptedResponse(b"a page", headers={"Content-Type": "text/html"})
+
+
+def test_a_worker_leaves_the_processor_to_the_followers_that_its_crawl_waits_for(tmp_path, monkeypatch):
+    niceness = list[int]()
+    monkeypatch.setattr(os, "nice", niceness.append)
+    monkeypatch.setattr(worker, "gc", SimpleNamespace(freeze=lambda: None, set_threshold=lambda objects: None))
+    monkeypatch.setattr(uvloop, "run", lambda work: work.close())
+    worker.main(DataDirectory(tmp_path), "w1")
+    assert niceness == [worker.NICE]
+    assert worker.NICE > 0

@@ -53,6 +53,11 @@ class CompletionCheck:
         """Whether an exhausted collection is not finished yet."""
         return any(one.state == "running" and one.name in self._exhausted for one in overview.collections)
 
+    def are_all_waiting(self, overview: FrontierOverview) -> bool:
+        """Whether all running collections are exhausted: no records will come until they are finished."""
+        running = [one.name for one in overview.collections if one.state == "running"]
+        return bool(running) and all(name in self._exhausted for name in running)
+
     async def finish_exhausted(self, frontier: Frontier, overview: FrontierOverview) -> bool:
         """Finish the collections that are exhausted and settled; returns whether there were any."""
         for one in overview.collections:

@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 
 MODULE = "tarrafa.crawl.supervisor.followers"
 PROGRESS_TIME_SHARE = 0.005  # of our time for measuring the backlog: an archive may have thousands of files
-# Of triple store and captures, which need little. Index and graph have the priority of the workers: what they have not
-# done when the last page has come is waited for, while a processor is idle.
-NICE = 5
+NICE = 5  # of triple store and captures, which need little; index and graph go before the workers
 LOW_PRIORITY = frozenset({"triples", "captures"})
 CaughtUp = Callable[[], bool]  # whether all that was archived until some moment has reached the followers; blocks
 ReadCursor = Callable[[DataDirectory], archive.Cursor]
@@ -77,6 +75,18 @@ class Followers:
                 name = f"{role}-{part.part}" if part.part else role
                 arguments = {"projection": role, "part": part.part}
                 self.children.append(ChildProcess.for_module(self._data, name, MODULE, role=role, **arguments))
+
+    def expect_records(self, *, are_expected: bool) -> None:
+        """Note whether more records will come: where none will, followers commit at once what they have read."""
+        with contextlib.suppress(OSError):  # a full disk: they commit somewhat later
+            if are_expected:
+                self._data.exhausted.unlink(missing_ok=True)
+            else:
+                self._data.exhausted.touch()
+
+    def beside_index(self) -> list[ChildProcess]:
+        """The followers of graph, triple store and captures."""
+        return [child for child in self.children if child.role != "index"]
 
     @property
     def are_dismissed(self) -> bool:

@@ -119,6 +119,7 @@ class Supervisor:
             self._closing.enter_context(self.watchdog)
             recover_archive(self.data.archive)
             self._followers.prepare()
+            self._followers.expect_records(are_expected=True)
             await asyncio.gather(self._open_frontier(), self._start_worker_early())
             await self._sync_clock()
             self._start_takedown_and_deletion_sync()
@@ -255,12 +256,14 @@ class Supervisor:
             try:
                 overview = await self.frontier.overview()
                 yield overview
-                if await self._completion.finish_exhausted(self.frontier, overview):
+                was_finished = await self._completion.finish_exhausted(self.frontier, overview)
+                self._followers.expect_records(are_expected=not self._completion.are_all_waiting(overview))
+                if was_finished:
                     continue
                 seen |= {one.name for one in overview.collections if one.state == "running"}
                 waits = [one for one in overview.collections if one.state == "paused" and one.name in seen]
                 if not (self._lasting or waits or any(one.state == "running" for one in overview.collections)):
-                    await asyncio.gather(self._wait_for_anchor_refresh(), self.stop_children(self._workers))
+                    await asyncio.gather(self._wait_for_anchor_refresh(), self._stop_idle_children())
                     return
                 is_near_end = self._completion.is_waiting(overview) and not self.frontier_link.is_shared
                 pause_s = END_TICK_S if is_near_end else every_s
@@ -362,6 +365,12 @@ class Supervisor:
             self._check()
             await asyncio.sleep(TICK_S)
         await self._wait_for_anchor_refresh()
+
+    async def _stop_idle_children(self) -> None:
+        """The crawl is over: end the workers, and the followers that have nothing left to do, while the index takes in
+        the last changes of links."""
+        idle = self._followers.beside_index() if await asyncio.to_thread(self._followers.are_caught_up) else []
+        await self.stop_children([*self._workers, *idle])
 
     async def _wait_for_anchor_refresh(self) -> None:
         """Let the index take in anchor texts and ranks, now that all are known; what takes too long is left for the

@@ -11,6 +11,7 @@ fetcher, a parser, a committer and a few other narrow objects, which are put tog
 import asyncio
 import contextlib
 import gc
+import os
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -47,6 +48,9 @@ if TYPE_CHECKING:
 LEASE_EVERY_S, LIMITS_EVERY_S = 0.2, 1.0
 FIRST_HOSTS = 10  # until the collection's number is known
 STOP_GRACE_S = 5.0
+# The frontier server, and the followers of graph and index, go first: what they have not done when the last page has
+# come is waited for, on one processor, while another one is idle. Workers take what is left, so none is idle before.
+NICE = 6
 SERVER_START_S, SERVER_LOOK_S = 5.0, 0.02  # how long a frontier that is not there yet is waited for
 GARBAGE_OBJECTS = 100_000  # new objects between two searches for cyclic garbage; Python's own 700 cost .1 ms a page
 FILES_WANTED, FILES_SPARE = 10_000, 200  # one socket per host, and spare ones
@@ -254,6 +258,7 @@ async def _connect_once_served(connect_now: Callable[[], Awaitable[OpenFrontier]
 
 def main(data: DataDirectory, name: str, workers: int = 1) -> None:
     """Started by the supervisor. `workers`: how many share this machine's bandwidth."""
+    os.nice(NICE)
     gc.freeze()  # the modules stay: no search visits them
     gc.set_threshold(GARBAGE_OBJECTS)
     connections_max = max(10, raise_file_limit(FILES_WANTED) - FILES_SPARE)
