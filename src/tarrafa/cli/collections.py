@@ -13,13 +13,14 @@ import typer
 from rich.markup import escape
 
 from tarrafa import credentials
-from tarrafa.cli.crawl import connected, resume_command, set_collection_state
+from tarrafa.cli.crawl import connected, set_collection_state
 from tarrafa.cli.options import DEFAULT_DATA, Data, FrontierAddress, Json, Language, TokenFile, current_user
 from tarrafa.cli.output import console, new_table, print_json, print_result, print_table
 from tarrafa.clock import Clock
 from tarrafa.config import Collection, encode_collection
 from tarrafa.coordinator.definitions.presets import PresetRequest, preset_titles, preset_toml
 from tarrafa.coordinator.node.local_control import ControlAction, ControlRequest, send_control_request
+from tarrafa.crawl.explain.frontier_lookup import resume_command
 from tarrafa.crawl.scope.collection_loader import load_collection
 from tarrafa.crawl.supervisor.supervisor import submit_collection
 from tarrafa.crawl.supervisor.takedown_and_deletion_sync import delete_collection as delete_from_frontier
