@@ -23,8 +23,8 @@ from starlette.requests import HTTPConnection
 
 from tarrafa.coordinator.audit import AuditLog
 from tarrafa.errors import ConfigError
-from tarrafa.frontier.rpc.frontier_server import is_loopback
 from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.listen_address import is_listen_address_local
 from tarrafa.runtime.token import TOKEN_CHARACTERS_MAX, TOKEN_VARIABLE, Token
 from tarrafa.server.auth.accounts import Accounts
 from tarrafa.server.auth.login_throttle import LoginThrottle
@@ -122,14 +122,14 @@ class Authenticator:
             raise ConfigError(
                 f"--behind-proxy: others reach the console through the proxy, so an account or token is needed: {do}"
             )
-        if not is_loopback(host, "--host"):
+        if not is_listen_address_local(host, "--host"):
             raise ConfigError(
                 f"--host {host}: other machines can reach the console there, so an account or token is needed: {do}"
             )
 
     def advice(self, host: str) -> str:
         """A warning for the operator; empty, if there is none."""
-        if self.is_secure or is_loopback(host, "--host"):
+        if self.is_secure or is_listen_address_local(host, "--host"):
             return ""
         do = "put a proxy with TLS before it, and set --public-url https://…"
         return f"passwords and sessions cross the network in the clear: {do}"

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from starlette.requests import HTTPConnection
 
 from tarrafa.errors import ConfigError
+from tarrafa.runtime.listen_address import is_loopback_address, is_loopback_host
 
 FORWARDED_FOR = "x-forwarded-for"
 FORWARDED_HEADERS = ("forwarded", FORWARDED_FOR, "x-real-ip", "via")
@@ -121,15 +122,4 @@ def is_local_request(request: HTTPConnection) -> bool:
     """
     if request.client is None or any(name in request.headers for name in FORWARDED_HEADERS):
         return False
-    return _is_loopback(request.client.host) and is_loopback_name(request.url.hostname or "")
-
-
-def is_loopback_name(name: str) -> bool:
-    return name == "localhost" or _is_loopback(name)
-
-
-def _is_loopback(address: str) -> bool:
-    try:
-        return ip_address(address).is_loopback
-    except ValueError:
-        return False
+    return is_loopback_address(request.client.host) and is_loopback_host(request.url.hostname or "")
