@@ -31,5 +31,5 @@ def test_an_address_that_others_can_reach_is_not_local():
 
 
 def test_what_is_no_address_is_refused_with_its_option():
-    with pytest.raises(ConfigError, match="--listen: .* is not an address of this machine"):
+    with pytest.raises(ConfigError, match=r"--listen: .* is not an address of this machine"):
         is_listen_address_local("not an address", "--listen")
