@@ -17,7 +17,7 @@ from tarrafa.crawl.scope.scope_rules import Admission
 from tarrafa.crawl.scope.traps import trap_reason
 from tarrafa.i18n import Message, message
 from tarrafa.model import Status
-from tarrafa.parse.mime_by_extension import mime_types_of
+from tarrafa.parse.mime_types import mime_types_of
 from tarrafa.parse.url import authority_of, name_and_port
 
 PATTERNS_SHOWN = 3

@@ -31,13 +31,13 @@ from tarrafa.crawl.worker.parser_with_sandbox import ParseJob, ParseJobResult
 from tarrafa.fetch.http_message import FetchResponse, ResponseHead
 from tarrafa.i18n import Message, message
 from tarrafa.model import Link, Page, RenderFacts, RobotsMeta
+from tarrafa.parse.mime_types import HTML_TYPES
 from tarrafa.parse.url import UrlIdentity, name_and_port
 
 THIN_CHARS = 500  # of a page's own text: what a shell says while it loads, or to those without JavaScript
 GAIN_CHARS = 100  # of text that scripts have added: the host is made by scripts
 FRUITLESS_MAX = 5
 LOOKED_AT_BYTES = 256 << 10  # where a root is looked for
-RENDERED_TYPES = frozenset({"text/html", "application/xhtml+xml"})
 PASSED_HEADERS = frozenset({"content-type", "content-security-policy", "content-language"})
 PAGES_PER_BROWSER_MAX = 200
 UNUSED_S_MAX = 30.0
@@ -72,7 +72,7 @@ def reason_to_render(
 ) -> Message | str | None:
     """Why a page is rendered; None: it is not."""
     render = collection.render
-    if kind not in RENDERED_TYPES or not collection.renders(*name_and_port(f"{host_key}/")) or not _script(body):
+    if kind not in HTML_TYPES or not collection.renders(*name_and_port(f"{host_key}/")) or not _script(body):
         return None
     if render.when == "always":
         return "[render] when = always"

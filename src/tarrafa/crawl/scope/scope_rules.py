@@ -21,7 +21,7 @@ from tarrafa.crawl.scope.traps import trap_reason
 from tarrafa.crawl.worker.host_memory import HostMemory
 from tarrafa.frontier.messages import DiscoveredUrl
 from tarrafa.model import DATA_SYNTAXES, HostId, Listing, Page, Status, UrlId, UrlRole, Visit
-from tarrafa.parse.mime_by_extension import mime_types_of
+from tarrafa.parse.mime_types import mime_types_of
 from tarrafa.parse.rdf.prefixes import is_open_graph
 from tarrafa.parse.url import UrlIdentity, host_id, host_key, host_name, name_and_port, url_id
 from tarrafa.takedown import NO_TAKEDOWNS, TakedownSet
