@@ -34,7 +34,7 @@ from tarrafa.config import Collection
 from tarrafa.config.sections import ScheduleConfig
 from tarrafa.crawl.explain.frontier_lookup import fetch_overview
 from tarrafa.crawl.scope.collection_loader import load_collection
-from tarrafa.crawl.supervisor.completion import expected_pages, has_failed, shown_state
+from tarrafa.crawl.supervisor.completion import expected_pages, has_failed, shown_state, time_left_s
 from tarrafa.crawl.supervisor.frontier_link import (
     FrontierLink,
     LocalFrontierLink,
@@ -215,9 +215,9 @@ def worker(
 
 
 def time_left_text(status: CollectionStatus) -> str:
-    if not status.pages_per_s:
-        return "waiting for hosts to answer" if status.queue else "nearly done"
-    left_s = (expected_pages(status) - status.kept_by_run) / status.pages_per_s
+    left_s = time_left_s(status, status.pages_per_s)
+    if left_s is None:
+        return "waiting for hosts to answer"
     return f"about {ENGLISH.span(left_s)} left" if left_s >= 1 else "nearly done"
 
 
