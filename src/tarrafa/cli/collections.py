@@ -19,7 +19,7 @@ from tarrafa.cli.output import console, new_table, print_json, print_result, pri
 from tarrafa.clock import Clock
 from tarrafa.config import Collection, encode_collection
 from tarrafa.coordinator.definitions.presets import PresetRequest, preset_titles, preset_toml
-from tarrafa.coordinator.node.local_control import ControlAction, ControlRequest, send_control_request
+from tarrafa.coordinator.node.control_socket import ControlAction, ControlRequest, send_control_request
 from tarrafa.crawl.explain.frontier_lookup import resume_command
 from tarrafa.crawl.scope.collection_loader import load_collection
 from tarrafa.crawl.supervisor.supervisor import submit_collection

@@ -17,7 +17,7 @@ from tarrafa.config import Collection
 from tarrafa.coordinator.audit import AuditLog
 from tarrafa.coordinator.coordinator import Coordinator
 from tarrafa.coordinator.node.agent import NodeAgent, worker_count, worker_limits
-from tarrafa.coordinator.node.local_control import ControlServer
+from tarrafa.coordinator.node.control_socket import ControlServer
 from tarrafa.coordinator.node.messages import NODE_HEARTBEAT_EVERY_S, JoinResponse, NodeOrders
 from tarrafa.coordinator.node.process_health import NodeHealth
 from tarrafa.coordinator.notify.notice_outbox import NoticeOutbox, Notifier, make_notice
