@@ -34,14 +34,13 @@ from tarrafa.config import Collection
 from tarrafa.config.sections import ScheduleConfig
 from tarrafa.crawl.explain.frontier_lookup import fetch_overview
 from tarrafa.crawl.scope.collection_loader import load_collection
-from tarrafa.crawl.supervisor.completion import expected_pages, has_failed, shown_state, time_left_s
 from tarrafa.crawl.supervisor.frontier_link import (
     FrontierLink,
     LocalFrontierLink,
     RemoteFrontierLink,
 )
 from tarrafa.crawl.supervisor.supervisor import Supervisor, submit_collection
-from tarrafa.errors import ConfigError, FrontierError, Locked, Unreachable
+from tarrafa.errors import ConfigError, Locked, Unreachable
 from tarrafa.frontier.address import (
     FRONTIER_VARIABLE,
     Address,
@@ -53,8 +52,9 @@ from tarrafa.frontier.address import (
 )
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.clock_sync import sync_clock
+from tarrafa.frontier.collection_status import expected_pages, has_failed, shown_state, time_left_s
 from tarrafa.frontier.messages import CollectionStatus, FrontierOverview
-from tarrafa.i18n import ENGLISH, Message
+from tarrafa.i18n import ENGLISH
 from tarrafa.index import shards
 from tarrafa.model import STATUS_MEANING, Status
 from tarrafa.runtime.data_dir import DataDirectory
@@ -471,18 +471,3 @@ async def print_roots(data: DataDirectory, collection: Collection, address: Addr
         print_note(f"  {root}: {status}{f'; {trouble}' if trouble else ''}")
     if len(collection.roots) > ROOTS_SHOWN:
         print_note(f"  and {len(collection.roots) - ROOTS_SHOWN:,} more")
-
-
-async def set_collection_state(
-    address: Address, name: str, state: str, reason: Message | str, *, again: bool = False
-) -> None:
-    """Set the state of a collection. `again`: begin another run of a finished one."""
-    async with connected(address) as frontier:
-        before = next((one for one in (await frontier.overview()).collections if one.name == name), None)
-        if before is not None and before.state == "finished" and state != "running":
-            state = "has failed" if has_failed(before) else "is finished"
-            raise FrontierError(f"{name} {state} already ({before.reason})")
-        if again and before is not None and before.state == "finished":
-            await frontier.begin_run(name, reason)
-        else:
-            await frontier.set_state(name, state, reason)

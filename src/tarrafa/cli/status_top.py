@@ -29,9 +29,9 @@ from tarrafa.cli.options import DEFAULT_DATA, Data, FrontierAddress, Json, Token
 from tarrafa.cli.output import CleanConsole, console, new_table, print_document, print_json, print_table
 from tarrafa.clock import Clock, boottime
 from tarrafa.crawl.explain.frontier_lookup import fetch_overview
-from tarrafa.crawl.supervisor.completion import has_failed, shown_state
 from tarrafa.errors import DataError, TarrafaError
 from tarrafa.frontier.address import Address, from_command_line
+from tarrafa.frontier.collection_status import has_failed, shown_state
 from tarrafa.frontier.messages import CollectionStatus, FrontierOverview, RegisteredWorker
 from tarrafa.graph.follower import behind as graph_behind
 from tarrafa.i18n import ENGLISH

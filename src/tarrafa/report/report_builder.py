@@ -18,10 +18,10 @@ from msgspec.structs import replace
 from tarrafa import __version__, config
 from tarrafa.config import Collection
 from tarrafa.config.sections import PolitenessConfig
-from tarrafa.crawl.supervisor.completion import shown_state
 from tarrafa.crawl.worker.fetcher import user_agent
 from tarrafa.errors import ConfigError
 from tarrafa.frontier.address import Address
+from tarrafa.frontier.collection_status import shown_state
 from tarrafa.graph.dead_links_and_inlinks import GraphStatistics
 from tarrafa.i18n import message
 from tarrafa.index.index_state import PagesByFate

@@ -18,7 +18,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from jinja2.ext import Extension
 from markupsafe import Markup, escape
 
-from tarrafa.crawl.supervisor.completion import shown_state
+from tarrafa.frontier.collection_status import shown_state
 from tarrafa.i18n import Message, Translator
 from tarrafa.index.text_analysis import primary_language
 from tarrafa.model import Hit, SearchResult, collection_state, status_name, unkept_cause_name
