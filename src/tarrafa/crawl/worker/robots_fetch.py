@@ -10,9 +10,10 @@ from collections.abc import Callable
 
 from xxhash import xxh3_128_digest
 
+from tarrafa.crawl.worker.borrowed_hosts import BorrowedHostFetch, HostLender
 from tarrafa.crawl.worker.fetcher import build_request, user_agent
 from tarrafa.crawl.worker.host_memory import HostMemory
-from tarrafa.crawl.worker.politeness import BorrowedHostFetch, HostLender, HostResolver, PoliteFetcher
+from tarrafa.crawl.worker.politeness import HostResolver, PoliteFetcher
 from tarrafa.crawl.worker.resource_limits import OverloadControl
 from tarrafa.crawl.worker.worker_fence import Registration
 from tarrafa.fetch.content_encoding import UndecodableBody, decode_body
