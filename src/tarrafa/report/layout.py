@@ -508,7 +508,8 @@ def _waits(report: CollectionReport, _: Translator) -> ReportSection:
     table = ReportTable(_("Waiting time per page"), (_("Figure"), _("Wait"), _("Answer")), rows)
     sentence = _(
         "The wait is the time from the end of an answer to the next request to the same host: politeness, "
-        "and that other hosts came first. The answer is the time from a request to its last byte."
+        "and that other hosts came first. Waits of more than ten minutes are left out. The answer is the time "
+        "from a request to its last byte."
     )
     return ReportSection("waits", _("Waiting time per page"), [sentence], [table] if rows else [], ("waits",))
 

@@ -3,8 +3,9 @@
 `auto` renders a page whose own text is short and which holds the root of an application: an element that a framework
 fills, an element with a hyphen in its name (scripts define it) as the first one of the body, a script that is a module,
 or a `noscript` that asks for JavaScript. A host where that has brought text is remembered: there, every page with such
-a root is rendered. A host where it has brought nothing five times is not tried again. `always` renders every HTML page
-that has a script. A worker has a few browsers (`Renderer`), one for each page at a time, which are used again.
+a root is rendered. A host where it has only ever brought nothing, five times, is not tried again. `always` renders
+every HTML page that has a script. A worker has a few browsers (`Renderer`), one for each page at a time, which are used
+again.
 Promises: what cannot be rendered is kept as it was fetched, with the reason; where there can be no browser, each page
 says why, and the crawl goes on without. Directives of the fetched page (noindex, nofollow) hold for the rendered one.
 As many pages at once as the collection says; a browser that is not used for a while is ended; one that has rendered
