@@ -68,9 +68,6 @@ class FrontierLookup:
         found = await self._ask(lambda frontier: frontier.overview(), read_overview)
         return replace(found, collections=[self._mark_interrupted(one) for one in found.collections])
 
-    async def names(self) -> list[str]:
-        return [row.name for row in await self.collections()]
-
     async def _ask(self, ask: Callable[[Frontier], Awaitable[T]], read: Callable[[Path], T]) -> T:
         if self._frontier is not None:
             try:

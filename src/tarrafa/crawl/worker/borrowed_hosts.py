@@ -11,7 +11,7 @@ from tarrafa.fetch.http_message import FetchRequest, FetchResponse, retry_after_
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.messages import HostLoan, HostReport, Lease, RobotsCopy
 from tarrafa.i18n import joined
-from tarrafa.model import BUSY, UNREACHED, Status, status_name
+from tarrafa.model import BUSY, UNREACHED, HostId, Status, status_name
 from tarrafa.parse.url import host_id, host_key, host_name, name_and_port
 
 
@@ -76,34 +76,22 @@ class BorrowedHostFetch:
             failures += 1
             politeness, asked_s = self._polite_fetcher.collection.politeness, retry_after_s(answer.head, now)
             pause_s = max(pause_s, backoff_s(politeness, failures, asked_s, random_jitter()))
-        await self._lender.take_back(
-            HostReport(
-                host,
-                self._lease.collection,
-                [],
-                now + pause_s,
-                now,
-                delay_s,
-                keep=False,
-                failures=failures,
-                robots_copy=robots_copy,
-            )
-        )
+        await self._return(host, now + pause_s, now, delay_s, failures, robots_copy)
 
     async def give_back_unused(self, key: str, loan: HostLoan) -> None:
         """Return a host to which nothing was sent: its pause does not begin anew."""
         now = self._polite_fetcher.clock.now()
-        report = HostReport(
-            host_id(key),
-            self._lease.collection,
-            [],
-            now,
-            loan.ended_at,
-            loan.delay_s,
-            keep=False,
-            failures=loan.failures,
-        )
-        await self._lender.take_back(report)
+        await self._return(host_id(key), now, loan.ended_at, loan.delay_s, loan.failures, None)
+
+    async def _return(
+        self, host: HostId, next_at: float, ended_at: float, delay_s: float, failures: int, copy: RobotsCopy | None
+    ) -> None:
+        await self._lender.take_back(
+            HostReport(
+                host, self._lease.collection, [], next_at, ended_at, delay_s,
+                keep=False, failures=failures, robots_copy=copy,
+            )
+        )  # fmt: skip
 
     def _delay_s(self, url: str, loan: HostLoan) -> float:
         return max(loan.delay_s, self._polite_fetcher.collection.delay_for(*name_and_port(url)))
