@@ -22,8 +22,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from tests.conformance_data import CONFORMANCE_DIR
 
-from tarrafa.crawl.worker.outcome import compared_id
 from tarrafa.model import Page
+from tarrafa.parse.fingerprint import compared_id
 from tarrafa.parse.page import parse
 from tarrafa.revisit.change_rate import DAY_S, PRIOR_ALPHA, PRIOR_BETA, update_changed, update_unchanged
 

@@ -11,9 +11,10 @@ keeps using that. `CurrentTakedowns` checks the file again at each call (one `st
 Logs of several machines are merged as sets of lines: the times of the actions give their order, and an action is always
 later than the one it replaces, whatever the machines' clocks say.
 Knows nothing of search, frontiers or archives: they call this module. Where takedowns are obeyed:
-`crawl/scope/scope_rules` (the status of waiting URLs, new links), `frontier/store/retries` (lifted takedowns),
-`search/exclusion_filter`, `graph/reader` (pages and links that are shown), and the followers of
-index and triples.
+`crawl/scope/scope_rules` (the status of waiting URLs, new links), `crawl/worker/host_session` (after the response),
+`crawl/render/browser_requests`, `crawl/library_api`, `frontier/store/retries` (lifted takedowns),
+`search/exclusion_filter`, `graph/reader` (pages and links that are shown), `captures/reader`, `triples/entity_reader`,
+and the followers of index and triples.
 """
 
 import fcntl

@@ -21,7 +21,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Group
 
-from tarrafa.cli.crawl import fetch_overview
 from tarrafa.cli.output import CleanConsole
 from tarrafa.cli.status_top import (
     BARS,
@@ -35,6 +34,7 @@ from tarrafa.cli.status_top import (
 )
 from tarrafa.clock import Clock
 from tarrafa.config import collection_from_table
+from tarrafa.crawl.explain.frontier_lookup import fetch_overview
 from tarrafa.crawl.supervisor.supervisor import submit_collection
 from tarrafa.errors import DataError
 from tarrafa.frontier.messages import CollectionStatus, FrontierOverview, RegisteredWorker

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tarrafa.crawl.supervisor.completion import finish_reason, is_exhausted
 from tarrafa.frontier.api import Frontier
+from tarrafa.frontier.collection_status import finish_reason, is_exhausted
 from tarrafa.frontier.export_import.export_records import FrontierCursor
 from tarrafa.frontier.messages import DiscoveredUrl, Lease, SiteFacts, UrlFacts, UrlWeight
 from tarrafa.model import Outcome, Status, UrlRole, Visit

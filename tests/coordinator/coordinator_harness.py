@@ -11,7 +11,7 @@ from tarrafa.config import Collection
 from tarrafa.coordinator.coordinator import Coordinator
 from tarrafa.coordinator.definitions import draft as drafts
 from tarrafa.coordinator.store import CoordinatorStore
-from tarrafa.crawl.supervisor.completion import finish_reason, is_exhausted
+from tarrafa.frontier.collection_status import finish_reason, is_exhausted
 from tarrafa.frontier.messages import CollectionStatus, HostReport, VisitReport
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
 from tarrafa.i18n import Message

@@ -13,8 +13,8 @@ from tarrafa.coordinator.states import (
     check_action,
     reason_by_person,
 )
-from tarrafa.crawl.supervisor.completion import finish_reason
 from tarrafa.errors import ConfigError
+from tarrafa.frontier.collection_status import finish_reason
 from tarrafa.frontier.messages import CollectionStatus
 from tarrafa.i18n import PORTUGUESE
 

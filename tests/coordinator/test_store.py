@@ -12,7 +12,6 @@ from tarrafa.coordinator.store import (
     CollectionRun,
     CollectionSample,
     CoordinatorStore,
-    store_path,
 )
 from tarrafa.errors import DataError
 from tarrafa.runtime.data_dir import DataDirectory
@@ -43,7 +42,7 @@ def test_each_version_is_kept_with_its_date_and_author(ledger):
 
 def test_a_ledger_that_has_fewer_tables_than_today_gets_them_and_keeps_what_it_holds(data):
     """The archive cannot give it back: it is only ever added to."""
-    older = apsw.Connection(str(store_path(data)))
+    older = apsw.Connection(str(data.coordinator))
     older.execute("CREATE TABLE version (name TEXT, number INTEGER, at REAL, who TEXT, config BLOB);"
                   " INSERT INTO version VALUES ('a', 1, 10.0, 'ana', x'7b7d')")  # fmt: skip
     older.close()
@@ -69,7 +68,7 @@ def test_what_was_written_is_there_after_a_restart_and_for_this_user_only(data):
     second = CoordinatorStore(data)
     assert second.lifecycle("a") == CollectionLifecycle(created=5.0, creator="ana", held=True)
     assert [(run.number, run.state) for run in second.runs("a")] == [(2, "running"), (1, "finished")]
-    assert store_path(data).stat().st_mode & 0o777 == 0o600
+    assert data.coordinator.stat().st_mode & 0o777 == 0o600
     second.close()
 
 
@@ -90,7 +89,7 @@ def test_a_collection_that_was_deleted_leaves_no_history(ledger):
 
 
 def test_what_is_no_ledger_is_said_to_be_none(data):
-    store_path(data).write_bytes(b"no database at all, and long enough to be looked at" * 100)
+    data.coordinator.write_bytes(b"no database at all, and long enough to be looked at" * 100)
     with pytest.raises(DataError, match=r"coordinator\.sqlite: cannot be used"):
         CoordinatorStore(data)
 

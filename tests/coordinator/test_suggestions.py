@@ -3,7 +3,6 @@
 import pytest
 
 from tarrafa.coordinator import suggestions
-from tarrafa.coordinator.store import store_path
 from tarrafa.coordinator.suggestions import Suggestions
 from tarrafa.errors import Busy, ConfigError
 from tarrafa.runtime.data_dir import DataDirectory
@@ -34,7 +33,7 @@ def test_a_url_stands_once_however_it_is_written_and_the_most_wanted_first(data)
     assert [(one.url, one.count) for one in told.suggestions] == [("http://www.a.br/", 3), ("http://once.br/", 1)]
     assert told.waiting == 2
     assert {one.day % 86_400 for one in told.suggestions} == {0}, "the day, not the moment"
-    assert b"secret" not in store_path(data).read_bytes()
+    assert b"secret" not in data.coordinator.read_bytes()
 
 
 @pytest.mark.parametrize("typed", ["", "no url at all", "javascript:alert(1)", "ftp://a.br/", "http://", "x" * 20_000])

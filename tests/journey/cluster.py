@@ -15,10 +15,10 @@ from typing import TypeVar
 from tarrafa.archive.warc_reader import follow
 from tarrafa.clock import boottime
 from tarrafa.crawl.scope.collection_loader import load_collection
-from tarrafa.crawl.supervisor.completion import is_exhausted
 from tarrafa.crawl.supervisor.supervisor import submit_collection
 from tarrafa.errors import Unreachable
 from tarrafa.frontier.address import OpenFrontier, TcpServer, connect
+from tarrafa.frontier.collection_status import is_exhausted
 from tarrafa.frontier.messages import CollectionStatus, FrontierOverview
 from tarrafa.model import VisitRecord
 from tarrafa.runtime.data_dir import DataDirectory

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from tarrafa.archive.warc_reader import Cursor, follow
 from tarrafa.cli.app import app
-from tarrafa.cli.crawl import fetch_overview
+from tarrafa.crawl.explain.frontier_lookup import fetch_overview
 from tarrafa.frontier.messages import FrontierOverview
 from tarrafa.model import VisitRecord
 from tarrafa.runtime.data_dir import DataDirectory

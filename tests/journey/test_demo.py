@@ -10,7 +10,7 @@ import urllib.request
 from pathlib import Path
 
 from tarrafa.archive.warc_reader import follow
-from tarrafa.cli.crawl import fetch_overview
+from tarrafa.crawl.explain.frontier_lookup import fetch_overview
 from tarrafa.runtime.data_dir import DataDirectory
 from tests.journey.crawl_journey import tarrafa
 

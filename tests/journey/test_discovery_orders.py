@@ -10,8 +10,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from tarrafa.cli.crawl import fetch_overview
 from tarrafa.crawl.explain.explain import UrlExplanation, explain
+from tarrafa.crawl.explain.frontier_lookup import fetch_overview
 from tarrafa.frontier.messages import CollectionStatus
 from tarrafa.model import Status, UrlState, VisitRecord
 from tarrafa.parse.url import host_name

@@ -17,8 +17,8 @@ import psycopg
 import pytest
 
 from tarrafa.clock import boottime
-from tarrafa.crawl.supervisor.completion import is_exhausted
 from tarrafa.frontier.address import OpenFrontier, PostgresServers, connect
+from tarrafa.frontier.collection_status import is_exhausted
 from tarrafa.testweb.oracle import expected_requests
 from tarrafa.testweb.world.hosts import World
 from tests.contract.postgres_process import WHY_NOT, Postgres, programs

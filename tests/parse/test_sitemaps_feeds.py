@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tarrafa.model import Listing, ListingEntry
-from tarrafa.parse import charset
+from tarrafa.parse import listing_text
 from tarrafa.parse import sitemaps_feeds as limits
 from tarrafa.parse.sitemaps_feeds import parse_sitemap_or_feed
 from tarrafa.parse.url import URL_LENGTH_MAX, UrlIdentity, canonical
@@ -323,7 +323,7 @@ def test_lenient_nothing_is_lost_where_two_pieces_meet(monkeypatch):
     whole = read(text)
     assert len(whole.entries) == 60 and not whole.cut
     for size in range(16, 90):
-        monkeypatch.setattr(charset, "PIECE_BYTES", size)
+        monkeypatch.setattr(listing_text, "PIECE_BYTES", size)
         assert read(text) == whole
         assert read(text.replace("&nbsp;", "").replace("&d", "").encode("utf-16")).entries[:30] == whole.entries[:30]
 
@@ -522,5 +522,5 @@ def test_the_size_of_the_pieces_makes_no_difference_to_well_formed_files(body, s
     text = urlset("<loc>/1</loc>").encode() + body
     expected = read(text)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(charset, "PIECE_BYTES", size)
+        patch.setattr(listing_text, "PIECE_BYTES", size)
         assert read(text) == expected

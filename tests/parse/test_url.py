@@ -12,11 +12,13 @@ from tarrafa.parse.url import (
     INPUT_LENGTH_MAX,
     URL_LENGTH_MAX,
     UrlIdentity,
+    authority_of,
     canonical,
     domain_and_parents,
     host_id,
     host_key,
     host_name,
+    name_and_port,
     parse_domain,
     split,
     url_id,
@@ -257,6 +259,21 @@ def test_ids_are_stable_for_ever():
 )
 def test_a_host_is_scheme_name_and_port(url, key, name, target):
     assert (host_key(url), host_name(url), split(url).target) == (key, name, target)
+
+
+@pytest.mark.parametrize(
+    ("url", "authority"),
+    [
+        ("http://example.com/", "example.com"),
+        ("http://example.com:443/", "example.com:443"),
+        ("https://example.com:80/", "example.com:80"),
+        ("https://[::1]/", "[::1]"),
+        ("https://[::1]:8443/", "[::1]:8443"),
+    ],
+)
+def test_an_authority_names_a_port_only_if_it_is_not_that_of_the_scheme(url, authority):
+    assert authority_of(url) == authority
+    assert ":".join(filter(None, name_and_port(url))) == authority
 
 
 @settings(deadline=None)

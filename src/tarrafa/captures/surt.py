@@ -12,9 +12,10 @@ from functools import lru_cache
 from string import punctuation
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
+from tarrafa.parse.url import DEFAULT_PORTS
+
 HOSTS_CACHED_MAX = 4_096
 KEPT_PUNCTUATION = punctuation.translate({ord("#"): None, ord("%"): None})
-DEFAULT_PORTS = {b"http": 80, b"https": 443}
 
 # A URL as most canonical ones are: nothing in it is escaped, repeated or a number.
 _plain = re.compile(
@@ -83,7 +84,8 @@ def _key(url: bytes) -> bytes:
 
 def _host_key(host: bytes, port: int | None, scheme: bytes) -> bytes:
     key = b",".join(reversed(host.split(b".")))
-    return b"%s:%d)" % (key, port) if port and port != DEFAULT_PORTS.get(scheme.lower()) else key + b")"
+    default = DEFAULT_PORTS.get(scheme.lower().decode("latin-1"))
+    return b"%s:%d)" % (key, port) if port and str(port) != default else key + b")"
 
 
 def _host_and_port(authority: bytes) -> tuple[bytes, int | None]:

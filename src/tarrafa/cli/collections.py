@@ -13,19 +13,21 @@ import typer
 from rich.markup import escape
 
 from tarrafa import credentials
-from tarrafa.cli.crawl import connected, resume_command, set_collection_state
+from tarrafa.cli.crawl import connected
 from tarrafa.cli.options import DEFAULT_DATA, Data, FrontierAddress, Json, Language, TokenFile, current_user
 from tarrafa.cli.output import console, new_table, print_json, print_result, print_table
 from tarrafa.clock import Clock
 from tarrafa.config import Collection, encode_collection
 from tarrafa.coordinator.definitions.presets import PresetRequest, preset_titles, preset_toml
-from tarrafa.coordinator.node.local_control import ControlAction, ControlRequest, send_control_request
+from tarrafa.coordinator.node.control_socket import ControlAction, ControlRequest, send_control_request
+from tarrafa.crawl.explain.frontier_lookup import resume_command
 from tarrafa.crawl.scope.collection_loader import load_collection
 from tarrafa.crawl.supervisor.supervisor import submit_collection
 from tarrafa.crawl.supervisor.takedown_and_deletion_sync import delete_collection as delete_from_frontier
 from tarrafa.crawl.supervisor.watchdog import silent_processes
 from tarrafa.errors import ConfigError, Locked, Unreachable, data_error_from_os
 from tarrafa.frontier.address import Address, from_command_line, local_address
+from tarrafa.frontier.collection_status import set_collection_state
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
 from tarrafa.i18n import Message, Translator, joined, message, translator
 from tarrafa.runtime.data_dir import DataDirectory
@@ -276,9 +278,8 @@ async def control_collection(
             response = await send_control_request(data, ControlRequest(action, name, current_user()))
             if response is not None:
                 return response.state
-        await set_collection_state(
-            address or local_address(data), name, STATE_AFTER[action], reason, again=action == "start"
-        )
+        async with connected(address or local_address(data)) as frontier:
+            await set_collection_state(frontier, name, STATE_AFTER[action], reason, again=action == "start")
     except Unreachable as error:
         if address is not None:
             raise

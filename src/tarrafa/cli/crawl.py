@@ -16,7 +16,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any
 
-import msgspec
 import typer
 
 from tarrafa.cli.options import (
@@ -33,30 +32,29 @@ from tarrafa.cli.options import (
 from tarrafa.clock import Clock, boottime
 from tarrafa.config import Collection
 from tarrafa.config.sections import ScheduleConfig
+from tarrafa.crawl.explain.frontier_lookup import fetch_overview
 from tarrafa.crawl.scope.collection_loader import load_collection
-from tarrafa.crawl.supervisor.completion import expected_pages, has_failed, shown_state
 from tarrafa.crawl.supervisor.frontier_link import (
     FrontierLink,
     LocalFrontierLink,
     RemoteFrontierLink,
 )
 from tarrafa.crawl.supervisor.supervisor import Supervisor, submit_collection
-from tarrafa.crawl.supervisor.watchdog import silent_processes
-from tarrafa.errors import ConfigError, FrontierError, Locked, Unreachable
+from tarrafa.errors import ConfigError, Locked, Unreachable
 from tarrafa.frontier.address import (
     FRONTIER_VARIABLE,
     Address,
     PostgresServers,
     UnixSocket,
     connect,
-    connect_reader,
     from_command_line,
     require_answer,
 )
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.clock_sync import sync_clock
+from tarrafa.frontier.collection_status import expected_pages, has_failed, shown_state, time_left_s
 from tarrafa.frontier.messages import CollectionStatus, FrontierOverview
-from tarrafa.i18n import ENGLISH, Message, message
+from tarrafa.i18n import ENGLISH
 from tarrafa.index import shards
 from tarrafa.model import STATUS_MEANING, Status
 from tarrafa.runtime.data_dir import DataDirectory
@@ -71,11 +69,9 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 WATCH_EVERY_S = 0.5
 FINISH_EVERY_S = 2.0  # how often workers look whether a collection on PostgreSQL is finished
 SECOND_INTERRUPT_S = 0.2  # after the first
-RATE_SAMPLE_S = 1.0  # pages per second are measured between two looks at a frontier that no process keeps open
 START_TIMEOUT_S = 10.0  # the process that owns the directory may still be starting
 UNFINISHED_STATES = ("running", "paused")  # a paused collection may be resumed
 INTERRUPTED = 130
-FRONTIER_STARTS = "the frontier server is being started: this is the state of its file"
 ROOTS_SHOWN = 10
 HINTS = {
     Status.HOST_GIVEN_UP: "hosts that did not answer were given up; the same command tries them again",
@@ -219,9 +215,9 @@ def worker(
 
 
 def time_left_text(status: CollectionStatus) -> str:
-    if not status.pages_per_s:
-        return "waiting for hosts to answer" if status.queue else "nearly done"
-    left_s = (expected_pages(status) - status.kept_by_run) / status.pages_per_s
+    left_s = time_left_s(status, status.pages_per_s)
+    if left_s is None:
+        return "waiting for hosts to answer"
     return f"about {ENGLISH.span(left_s)} left" if left_s >= 1 else "nearly done"
 
 
@@ -475,67 +471,3 @@ async def print_roots(data: DataDirectory, collection: Collection, address: Addr
         print_note(f"  {root}: {status}{f'; {trouble}' if trouble else ''}")
     if len(collection.roots) > ROOTS_SHOWN:
         print_note(f"  and {len(collection.roots) - ROOTS_SHOWN:,} more")
-
-
-async def fetch_overview(data: DataDirectory, address: Address | None = None) -> FrontierOverview:
-    """Overview of the frontier at that address; else of the running local frontier, else of its file. Its notes name
-    the processes of this data directory that are silent."""
-    from tarrafa.crawl.explain.frontier_lookup import silence_notice
-    from tarrafa.frontier.store.sqlite_frontier import read_overview
-
-    if address is None:
-        data.check_version()
-    try:
-        frontier = await connect_reader(data, address)
-    except Unreachable:
-        if address is not None:
-            raise
-        overview = read_overview(data.frontier)
-        if is_supervised(data):
-            return msgspec.structs.replace(overview, notes=[FRONTIER_STARTS])
-        return _mark_interrupted(data, overview)
-    try:
-        overview = await frontier.overview()
-        if isinstance(address, PostgresServers) and any(one.state == "running" for one in overview.collections):
-            await asyncio.sleep(RATE_SAMPLE_S)
-            overview = await frontier.overview()
-        notices: list[Message | str] = [one.message for one in silent_processes(data)]
-    except Unreachable as error:
-        if address is not None:
-            raise
-        overview, notices = read_overview(data.frontier), [silence_notice(data, error)]
-    finally:
-        await frontier.close()
-    return msgspec.structs.replace(overview, notes=[*overview.notes, *notices])
-
-
-async def set_collection_state(
-    address: Address, name: str, state: str, reason: Message | str, *, again: bool = False
-) -> None:
-    """Set the state of a collection. `again`: begin another run of a finished one."""
-    async with connected(address) as frontier:
-        before = next((one for one in (await frontier.overview()).collections if one.name == name), None)
-        if before is not None and before.state == "finished" and state != "running":
-            state = "has failed" if has_failed(before) else "is finished"
-            raise FrontierError(f"{name} {state} already ({before.reason})")
-        if again and before is not None and before.state == "finished":
-            await frontier.begin_run(name, reason)
-        else:
-            await frontier.set_state(name, state, reason)
-
-
-def resume_command(data: DataDirectory) -> str:
-    """The command that resumes a crawl here: a collection of a node may have no file."""
-    from tarrafa.coordinator.store import store_path
-
-    return "`tarrafa node`" if store_path(data).exists() else "`tarrafa crawl FILE`"
-
-
-def _mark_interrupted(data: DataDirectory, overview: FrontierOverview) -> FrontierOverview:
-    """No supervisor lives, so nothing runs: a collection that was running when its owner died is paused."""
-    reason = message("interrupted; {command} goes on where it was", command=resume_command(data))
-    collections = [
-        msgspec.structs.replace(one, state="paused", reason=reason) if one.state == "running" else one
-        for one in overview.collections
-    ]
-    return FrontierOverview(collections, [])

@@ -17,9 +17,9 @@ from typer.core import TyperCommand
 from tarrafa.cli.options import DEFAULT_DATA, CollectionFilter, Data, Json, TokenFile, existing_data
 from tarrafa.cli.output import console, print_json, print_result
 from tarrafa.errors import ConfigError, TarrafaError
-from tarrafa.frontier.rpc.frontier_server import is_loopback
 from tarrafa.model import SearchResult
 from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.listen_address import is_listen_address_local
 from tarrafa.runtime.terminal import counted, print_line, print_note
 from tarrafa.runtime.token import HOW_TO_MAKE_A_TOKEN, TOKEN_VARIABLE, Token, load_token
 from tarrafa.search.curation import path_of, read_rules
@@ -71,7 +71,7 @@ def print_shard_states(shards: Sequence[RemoteShard]) -> None:
 def shard_token(token_file: Path | None, host: str) -> Token:
     """The token for requests of other machines; required if they can reach this address."""
     token = load_token(token_file)
-    if not token and not is_loopback(host, "--host"):
+    if not token and not is_listen_address_local(host, "--host"):
         raise ConfigError(
             f"--as-shard --host {host}: other machines can reach this address, so it needs a token: --token-file FILE, "
             f"or the environment variable {TOKEN_VARIABLE}; {HOW_TO_MAKE_A_TOKEN}"

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tarrafa.cli.crawl import fetch_overview, node_name, run_until_interrupted
+from tarrafa.cli.crawl import node_name, run_until_interrupted
 from tarrafa.cli.options import (
     DEFAULT_DATA,
     LISTEN_BESIDE_REMOTE,
@@ -27,6 +27,7 @@ from tarrafa.cli.sparql import ServedLimit, ServedTime
 from tarrafa.clock import Clock
 from tarrafa.coordinator.node.coordinator_node import CoordinatorNode
 from tarrafa.coordinator.node.worker_node import CoordinatorClient, WorkerNode
+from tarrafa.crawl.explain.frontier_lookup import fetch_overview
 from tarrafa.crawl.supervisor.frontier_link import (
     FrontierLink,
     LocalFrontierLink,

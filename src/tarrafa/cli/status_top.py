@@ -24,13 +24,14 @@ from rich.live import Live
 from rich.markup import escape
 from rich.text import Text
 
-from tarrafa.cli.crawl import fetch_overview, format_statuses, run_until_interrupted, time_left_text
+from tarrafa.cli.crawl import format_statuses, run_until_interrupted, time_left_text
 from tarrafa.cli.options import DEFAULT_DATA, Data, FrontierAddress, Json, TokenFile
 from tarrafa.cli.output import CleanConsole, console, new_table, print_document, print_json, print_table
 from tarrafa.clock import Clock, boottime
-from tarrafa.crawl.supervisor.completion import has_failed, shown_state
+from tarrafa.crawl.explain.frontier_lookup import fetch_overview
 from tarrafa.errors import DataError, TarrafaError
 from tarrafa.frontier.address import Address, from_command_line
+from tarrafa.frontier.collection_status import has_failed, shown_state
 from tarrafa.frontier.messages import CollectionStatus, FrontierOverview, RegisteredWorker
 from tarrafa.graph.follower import behind as graph_behind
 from tarrafa.i18n import ENGLISH

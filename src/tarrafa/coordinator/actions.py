@@ -25,11 +25,11 @@ from tarrafa.coordinator.monitoring.monitor import Monitor
 from tarrafa.coordinator.schedule.schedule_executor import ScheduleExecutor
 from tarrafa.coordinator.states import ScheduleStatus
 from tarrafa.crawl.scope.collection_loader import parse_root
-from tarrafa.crawl.supervisor.completion import is_exhausted, shown_state
 from tarrafa.crawl.supervisor.supervisor import submit_collection
 from tarrafa.crawl.supervisor.takedown_and_deletion_sync import delete_collection
 from tarrafa.errors import ConfigError, EditConflict
 from tarrafa.frontier.api import Frontier
+from tarrafa.frontier.collection_status import is_exhausted, shown_state
 from tarrafa.frontier.messages import FrontierCollectionState
 from tarrafa.i18n import Message, message
 from tarrafa.parse.url import UrlIdentity, host_id, host_key, host_name

@@ -15,7 +15,7 @@ from typing import cast
 
 import msgspec
 
-from tarrafa.coordinator.store import store_file, store_path, store_transaction
+from tarrafa.coordinator.store import store_file, store_transaction
 from tarrafa.i18n import Message, from_text, joined, message, to_text
 from tarrafa.runtime.data_dir import DataDirectory
 
@@ -81,7 +81,7 @@ class AuditLog:
     """Writes and reads lines. Blocks on the disk: do not call it in an event loop."""
 
     def __init__(self, data: DataDirectory, now: Callable[[], float], write_line: WriteLine = to_stderr) -> None:
-        self._path, self._now, self._write_line = store_path(data), now, write_line
+        self._path, self._now, self._write_line = data.coordinator, now, write_line
         self._lock = threading.Lock()
         self._minute, self._refused, self._unwritten = 0, 0, 0
 

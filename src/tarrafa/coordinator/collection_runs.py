@@ -17,9 +17,9 @@ from tarrafa.config import Collection
 from tarrafa.coordinator.definitions.versions import CollectionDefinitions
 from tarrafa.coordinator.schedule.schedule_decision import RunHistory
 from tarrafa.coordinator.store import CollectionLifecycle, CollectionRun, CoordinatorStore
-from tarrafa.crawl.supervisor.completion import shown_state
 from tarrafa.crawl.supervisor.supervisor import submit_collection
 from tarrafa.frontier.api import Frontier
+from tarrafa.frontier.collection_status import shown_state
 from tarrafa.frontier.messages import CollectionStatus, FrontierOverview
 from tarrafa.i18n import Message
 

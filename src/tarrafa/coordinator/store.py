@@ -98,11 +98,7 @@ class CollectionSample(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def open_store(data: DataDirectory) -> apsw.Connection:
     """A connection, for modules with tables of their own."""
-    return store_file(store_path(data)).open(TABLES, sync="full", owner_only=True)
-
-
-def store_path(data: DataDirectory) -> Path:
-    return data.root / "coordinator.sqlite"
+    return store_file(data.coordinator).open(TABLES, sync="full", owner_only=True)
 
 
 def store_file(path: Path) -> SqliteFile:
@@ -117,7 +113,7 @@ def store_transaction(path: Path, schema: str = "") -> AbstractContextManager[ap
 def read_store(data: DataDirectory, read: Callable[[apsw.Connection], T]) -> T | None:
     """Read tables from another process than the coordinator's. None: there is no store, it lacks the tables (an older
     version), or it may not be read."""
-    path = store_path(data)
+    path = data.coordinator
     if not path.exists():
         return None
     try:
@@ -217,7 +213,7 @@ class CoordinatorStore:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        with store_file(store_path(self.data)).errors(self.connection), self.connection:
+        with store_file(self.data.coordinator).errors(self.connection), self.connection:
             yield
 
     def execute(self, statement: str, values: tuple[object, ...]) -> None:

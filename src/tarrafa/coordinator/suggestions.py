@@ -13,7 +13,7 @@ from typing import Literal, cast
 import apsw
 import msgspec
 
-from tarrafa.coordinator.store import store_path, store_transaction
+from tarrafa.coordinator.store import store_transaction
 from tarrafa.crawl.scope.collection_loader import parse_root
 from tarrafa.errors import Busy, ConfigError
 from tarrafa.i18n import message
@@ -57,7 +57,7 @@ class SuggestionsResponse(msgspec.Struct, frozen=True):
 
 class Suggestions:
     def __init__(self, data: DataDirectory) -> None:
-        self._path = store_path(data)
+        self._path = data.coordinator
         with store_transaction(self._path, SCHEMA) as connection:
             row = connection.execute("SELECT is_on FROM suggesting").fetchone()
         self._is_on = bool(row and row[0])

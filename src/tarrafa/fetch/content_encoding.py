@@ -17,10 +17,10 @@ import zstandard
 
 from tarrafa.fetch.http_message import ResponseHead
 from tarrafa.i18n import Message, message
+from tarrafa.parse.gzip_members import GZIP, MEMBERS_MAX, TooManyMembers, unzip
 
 NO_CODING = frozenset({"", "identity", "none", "utf-8", "7bit", "8bit", "binary"})  # also seen in the header
 CODINGS_MAX = 3  # applied one after the other; nobody needs two
-MEMBERS_MAX = 64  # of a gzip stream, concatenated; further ones are not read
 ZSTD_WINDOW_MAX = 8 << 20  # RFC 9659: the window that a decoder must offer and a server may use
 BROTLI_PIECE_BYTES = 4 << 10
 PART_BYTES = 64 << 10
@@ -113,7 +113,7 @@ def decode_chunked(raw: bytes) -> bytes:
 
 
 def _gunzip(data: bytes, size_max: int) -> bytes:
-    return _inflated(data, size_max, 31)
+    return _inflated(data, size_max, GZIP)
 
 
 def _undeflate(data: bytes, size_max: int) -> bytes:
@@ -125,20 +125,21 @@ def _undeflate(data: bytes, size_max: int) -> bytes:
 
 
 def _inflated(data: bytes, size_max: int, window: int) -> bytes:
-    """All members of a gzip or zlib stream, to one byte beyond the limit."""
+    """All members of a gzip or zlib stream, to one piece beyond the limit."""
     parts: list[bytes] = []
     size = 0
-    while data and size <= size_max and len(parts) < MEMBERS_MAX:
-        unzip = zlib.decompressobj(wbits=window)
-        try:
-            part = unzip.decompress(data, size_max + 1 - size)
-        except zlib.error as error:
-            if parts:
-                break  # garbage after the last member
-            raise UndecodableBody(_broken("gzip" if window > 15 else "deflate", error)) from None
-        parts.append(part)
-        size += len(part)
-        data = unzip.unused_data
+    try:
+        for part in unzip(data, window):
+            parts.append(part)
+            size += len(part)
+            if size > size_max:
+                break
+    except EOFError:
+        pass
+    except TooManyMembers:
+        raise UndecodableBody(message("more than {limit} compressed parts in one body", limit=MEMBERS_MAX)) from None
+    except zlib.error as error:
+        raise UndecodableBody(_broken("gzip" if window == GZIP else "deflate", error)) from None
     return b"".join(parts)
 
 

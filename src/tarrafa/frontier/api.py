@@ -201,7 +201,7 @@ class Frontier(Protocol):
         then. Repeating it is harmless."""
 
     async def forget_host(self, host: HostId) -> None:
-        """Remove everything of a host that no worker holds: another frontier has it from now on."""
+        """Remove everything of a host that no worker holds. Its URLs are new if they are found again."""
 
     async def record_takedowns(self, entries: list[TakedownEntry]) -> None:
         """Add takedowns to the log that all workers of this frontier read; known entries change nothing."""

@@ -17,7 +17,7 @@ from functools import lru_cache
 
 from tarrafa.config.sections import HostMatcher, StrategyConfig, UrlScoreWeights
 from tarrafa.model import UrlId, UrlRole
-from tarrafa.parse.url import DEFAULT_PORTS, split
+from tarrafa.parse.url import name_and_port
 
 TIE_BREAK = 1e-12  # the discovery number decides between equals; a thousand billion of them stay below one in-link
 FAILED_OFFSET = 1e15  # beyond every other rank
@@ -57,10 +57,7 @@ class QueueOrder:
 
     def favours(self, url: str) -> bool:
         """Whether `favour` names the host of this URL, or of a host key with a slash behind it."""
-        if not self._strategy.favour:
-            return False
-        parts = split(url)
-        return self._favoured.matches(parts.host, "" if parts.port == DEFAULT_PORTS[parts.scheme] else parts.port)
+        return bool(self._strategy.favour) and self._favoured.matches(*name_and_port(url))
 
     def penalises(self, url: str) -> bool:
         return self._penalised is not None and self._penalised.match(url) is not None

@@ -1,9 +1,10 @@
 """Ranking schedule: decides when the ranking process runs, and starts it.
 
-Promises: the follower is never delayed: rankings run in a child process, one at a time. A ranking starts when links
-have grown by a tenth or when a change is ten minutes old; at once when the follower is idle; and at its end, where the
-graph is so small that the ranking takes no noticeable time. Rankings take at most a twentieth of one processor's time,
-whatever the size of the graph: after each there is a pause of twenty times its duration.
+Promises: the follower is never delayed: rankings run in a child process, one at a time. A ranking starts when
+the changes since the last one (of nodes, links or statuses) are a tenth of all nodes and links, ten minutes after the
+last one ended, or when the follower is idle. Rankings take at most a twentieth of one processor's time, whatever the
+size of the graph: after each there is a pause of twenty times its duration, ten seconds at least. Only the ranking at
+the follower's end, of a graph so small that it takes no noticeable time, does not wait for that.
 """
 
 import math

@@ -7,10 +7,7 @@ nothing raises.
 Knows nothing of HTML beyond that declaration.
 """
 
-import codecs
 import re
-import zlib
-from collections.abc import Iterator
 
 from turbohtml.detect import Detection, detect  # importing it also registers the `whatwg-*` codecs
 
@@ -18,13 +15,11 @@ PRESCAN_BYTES = 1_024  # HTML standard, "prescan a byte stream to determine its 
 SAMPLE_BYTES = 65_536  # sample for the statistics
 CONTENT_TYPE_LENGTH_MAX = 1_024
 BROKEN_SHARE_MAX = 0.05  # of the non-ASCII characters, in a text that is still taken for (damaged) UTF-8
-PIECE_BYTES = 65_536  # of a text that is read as a stream
-GZIP_MEMBERS_MAX = 1_024
 
 UTF_8 = "utf-8"
 FALLBACK = "windows-1252"
 
-_BYTE_ORDER_MARKS = ((b"\xef\xbb\xbf", UTF_8), (b"\xfe\xff", "utf-16be"), (b"\xff\xfe", "utf-16le"))
+BYTE_ORDER_MARKS = ((b"\xef\xbb\xbf", UTF_8), (b"\xfe\xff", "utf-16be"), (b"\xff\xfe", "utf-16le"))
 
 # The labels of https://encoding.spec.whatwg.org/#names-and-labels by encoding.
 _NAMES = {
@@ -82,15 +77,11 @@ PYTHON_CODECS = {
     "iso-8859-8-i": "iso-8859-8",
     "x-mac-cyrillic": "mac-cyrillic",
 }
-_GZIP = b"\x1f\x8b"
 
 _header_charset = re.compile(r"""charset\s*=\s*["']?\s*([^\s"';,]+)""", re.IGNORECASE).search
 _two_letters = re.compile(r"[a-z]{2}").fullmatch
 _content_charset = re.compile(rb"""charset\s*=\s*["']?\s*([^\s"';]+)""", re.IGNORECASE).search
 _xml_encoding = re.compile(rb"""<\?xml[^>]*?\sencoding\s*=\s*["']([^"'>]+)["']""").match
-_stream_xml_encoding = re.compile(
-    rb"""\s{0,64}<\?xml[^>]{0,256}?\sencoding\s{0,8}=\s{0,8}["']([^"'>]{1,40})["']"""
-).match
 _tags = re.compile(
     rb"""<!--.*?-->|<(/?[a-z][^\s/>]*)((?:[^>"']|"[^"]*"|'[^']*')*)>""", re.IGNORECASE | re.DOTALL
 ).finditer
@@ -99,7 +90,7 @@ _attributes = re.compile(rb"""([^\s=/>"']+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>"
 
 def decode(body: bytes, content_type: str = "", tld: str = "") -> tuple[str, str]:
     """The text and the name of its encoding. `tld`, the last label of the host name, helps the statistics."""
-    for mark, name in _BYTE_ORDER_MARKS:
+    for mark, name in BYTE_ORDER_MARKS:
         if body.startswith(mark):
             return _decoded(body[len(mark) :], name), name
     declared = from_header(content_type) or _from_document(body[:PRESCAN_BYTES])
@@ -176,97 +167,3 @@ def _is_damaged_utf_8(sample: bytes) -> bool:
     whole = len(text) - len(text.encode("ascii", "ignore")) - broken
     cut = broken == 1 and text.endswith("\ufffd")
     return whole > 0 and (cut or broken <= BROKEN_SHARE_MAX * whole)
-
-
-class TextStream:
-    """The text of a large body, gzipped or not, in pieces and up to a limit of unpacked bytes. After the pieces are
-    read, `cut` tells whether the body was longer than the limit or incomplete. An undeclared body is UTF-8, the default
-    of XML and sitemaps.
-    """
-
-    def __init__(self, body: bytes, content_type: str, bytes_max: int) -> None:
-        self.cut = False
-        self._body = body
-        self._content_type = content_type
-        self._bytes_max = bytes_max
-
-    def pieces(self) -> Iterator[str]:
-        decoder = None
-        for piece in self._bounded():
-            if decoder is None:
-                name, mark = _encoding(piece, self._content_type)
-                decoder = _decoder(name)
-                piece = piece[len(mark) :]  # noqa: PLW2901
-            yield _decode_piece(decoder, piece)
-        if decoder is not None:
-            yield _decode_piece(decoder, b"", final=True)
-
-    def _bounded(self) -> Iterator[bytes]:
-        body, left = self._body, self._bytes_max
-        plain = (body[at : at + PIECE_BYTES] for at in range(0, len(body), PIECE_BYTES))
-        for piece in self._unzipped() if body.startswith(_GZIP) else plain:
-            yield piece[:left]
-            left -= len(piece)
-            if left < 0:
-                self.cut = True
-                return
-
-    def _unzipped(self) -> Iterator[bytes]:
-        """All gzip members. Bytes after the last member are ignored; a premature end sets `cut`."""
-        at, members, data = 0, 1, b""
-        unzip, begun = zlib.decompressobj(wbits=31), True
-        while True:
-            if not data:
-                data = self._body[at : at + PIECE_BYTES]
-                at += PIECE_BYTES
-            try:
-                piece = unzip.decompress(data, PIECE_BYTES)
-            except zlib.error:
-                self.cut = begun
-                return
-            if piece:
-                yield piece
-            elif not data:
-                self.cut = begun
-                return
-            begun, data = True, unzip.unconsumed_tail
-            if unzip.eof:
-                unzip, begun, data = zlib.decompressobj(wbits=31), False, unzip.unused_data
-                members += 1
-                if members > GZIP_MEMBERS_MAX:
-                    self.cut = True
-                    return
-
-
-def _encoding(head: bytes, content_type: str) -> tuple[str, bytes]:
-    """The encoding's name and the byte order mark, if there is one."""
-    for mark, name in _BYTE_ORDER_MARKS:
-        if head.startswith(mark):
-            return name, mark
-    declared = from_header(content_type)
-    if declared is None:
-        if head.startswith((b"<\x00?\x00", b"<\x00!\x00")):
-            return "utf-16le", b""
-        if head.startswith((b"\x00<\x00?", b"\x00<\x00!")):
-            return "utf-16be", b""
-        found = _stream_xml_encoding(head)
-        declared = LABELS.get(found[1].decode("latin-1").strip().lower()) if found else None
-        if declared in ("utf-16le", "utf-16be"):  # the declaration was read as ASCII, so it is not UTF-16
-            declared = None
-    return declared or UTF_8, b""
-
-
-def _decoder(name: str) -> codecs.IncrementalDecoder:
-    try:
-        return codecs.getincrementaldecoder(PYTHON_CODECS.get(name, name))("replace")
-    except LookupError:
-        return codecs.getincrementaldecoder(UTF_8)("replace")
-
-
-def _decode_piece(decoder: codecs.IncrementalDecoder, piece: bytes, final: bool = False) -> str:
-    """The next piece as text. Python's ISO-2022-JP raises "pending buffer overflow" whatever the error handler."""
-    try:
-        return decoder.decode(piece, final)
-    except UnicodeError:
-        decoder.reset()
-        return piece.decode(UTF_8, "replace")

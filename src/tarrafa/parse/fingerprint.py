@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from xxhash import xxh3_64_intdigest, xxh3_128_hexdigest
 
+from tarrafa.model import Page
 from tarrafa.parse.text_kernels import (
     ENTRY_BYTES_MAX,
     FOLDED_BYTES_MAX,
@@ -57,6 +58,15 @@ def page_fingerprints(title: str, text: str, content: str) -> Fingerprints:
         return compute_fingerprints(f"{title}\n{text}")
     whole = compute_fingerprints(f"{title}\n{text}", has_simhash=False)
     return whole._replace(simhash=compute_fingerprints(f"{title}\n{content}").simhash)
+
+
+def compared_id(page: Page, change: str) -> str:
+    """The id by which a page has changed or not: of its text, or with `change` = "content" of its main content, if that
+    is long enough. The content as the page itself shows it, whatever was learned of the host: the same bytes give the
+    same id."""
+    if change == "text" or len(page.content) < CONTENT_CHARS_MIN:
+        return page.content_id
+    return compute_fingerprints(f"{page.title}\n{page.content}", has_simhash=False).content_id
 
 
 def compute_fingerprints(text: str, *, has_simhash: bool = True) -> Fingerprints:

@@ -20,6 +20,7 @@ from turbohtml import Document, Element
 
 from tarrafa.model import Link
 from tarrafa.parse.charset import PYTHON_CODECS
+from tarrafa.parse.mime_types import HTML_TYPES
 from tarrafa.parse.url import BaseUrl, UrlIdentity
 
 LINKS_MAX = 5_000  # of one page; the first ones are kept
@@ -34,7 +35,7 @@ NAVIGATION_RELS = frozenset(
     | {"section", "help", "author", "license"}
 )
 _RESOURCE_RELS = frozenset({"stylesheet", "preload", "prefetch", "icon"})
-_PAGE_TYPES = ("", "text/html", "application/xhtml+xml")
+_PAGE_TYPES = HTML_TYPES | {""}
 
 SCRIPTED_TEXT_MAX = 200  # a page with more text is not scanned for scripts
 SCRIPTS_MAX, SCRIPT_LENGTH_MAX = 8, 4_096

@@ -26,6 +26,7 @@ from tarrafa.parse.documents.document import (
 )
 from tarrafa.parse.link_extractor import LinkExtractor, script_targets
 from tarrafa.parse.main_content import PageParts, divide, lay_out
+from tarrafa.parse.mime_types import HTML_TYPES, PLAIN_TYPES
 from tarrafa.parse.page_dates import META_DATES, DatedPage, MetaDate, page_dates
 from tarrafa.parse.page_title import STATED_META, StatedTitles, headline
 from tarrafa.parse.structured.extraction import extract_from_tree
@@ -48,8 +49,6 @@ FEEDS_MAX = 8
 SNIFFED_BYTES = 512
 PERMALINK_MARKS = frozenset("¶§#🔗\uf0c1\u200b")  # of links from headings to themselves; U+F0C1 is an icon of a chain
 
-HTML_TYPES = frozenset({"text/html", "application/xhtml+xml", "application/vnd.wap.xhtml+xml"})
-PLAIN_TYPES = frozenset({"text/plain"})
 FEED_TYPES = frozenset({"application/rss+xml", "application/atom+xml"})
 
 _ANCHORS = ("a", "area")

@@ -18,8 +18,8 @@ from itertools import chain
 from xml.parsers import expat
 
 from tarrafa.model import Listing, ListingEntry
-from tarrafa.parse.charset import TextStream
 from tarrafa.parse.date_formats import parse_date
+from tarrafa.parse.listing_text import TextStream
 from tarrafa.parse.url import INPUT_LENGTH_MAX, BaseUrl, UrlIdentity, base_url_of, canonical
 
 SITEMAP_BYTES_MAX = 52_428_800  # sitemaps.org: of one file, unpacked

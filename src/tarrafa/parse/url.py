@@ -272,6 +272,12 @@ def name_and_port(url: str) -> tuple[str, str]:
     return host, "" if port == DEFAULT_PORTS[scheme] else port
 
 
+def authority_of(url: str) -> str:
+    """`name[:port]` of a canonical URL: without the scheme's default port."""
+    host, port = name_and_port(url)
+    return f"{host}:{port}" if port else host
+
+
 def host_id(key: str) -> HostId:
     """The 64-bit id of a host key, signed as databases store it."""
     number: int = xxh3_64_intdigest(key.encode())

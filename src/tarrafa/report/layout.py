@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from tarrafa.i18n import Translator, message
 from tarrafa.model import collection_state, status_name, unkept_cause_name
+from tarrafa.parse.url import authority_of
 from tarrafa.report.schema import (
     CollectionReport,
     Distribution,
@@ -158,10 +159,7 @@ def shorten_text(text: str, chars_max: int = URL_CHARS_MAX) -> str:
 
 def display_server(key: str) -> str:
     """The server without its default port."""
-    for scheme, port in (("http://", ":80"), ("https://", ":443")):
-        if key.startswith(scheme) and key.endswith(port):
-            return shorten_text(key.removesuffix(port))
-    return shorten_text(key)
+    return shorten_text(f"{key.partition('://')[0]}://{authority_of(f'{key}/')}")
 
 
 def _pairs(caption: str, rows: Sequence[tuple[str, str]], _: Translator) -> ReportTable:
@@ -510,7 +508,8 @@ def _waits(report: CollectionReport, _: Translator) -> ReportSection:
     table = ReportTable(_("Waiting time per page"), (_("Figure"), _("Wait"), _("Answer")), rows)
     sentence = _(
         "The wait is the time from the end of an answer to the next request to the same host: politeness, "
-        "and that other hosts came first. The answer is the time from a request to its last byte."
+        "and that other hosts came first. Waits of more than ten minutes are left out. The answer is the time "
+        "from a request to its last byte."
     )
     return ReportSection("waits", _("Waiting time per page"), [sentence], [table] if rows else [], ("waits",))
 

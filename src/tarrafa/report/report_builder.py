@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Sequence
-from functools import lru_cache, partial
+from functools import partial
 from math import inf
 
 from msgspec.structs import replace
@@ -18,14 +18,14 @@ from msgspec.structs import replace
 from tarrafa import __version__, config
 from tarrafa.config import Collection
 from tarrafa.config.sections import PolitenessConfig
-from tarrafa.crawl.supervisor.completion import shown_state
+from tarrafa.crawl.scope.collection_loader import public_suffixes_of
 from tarrafa.crawl.worker.fetcher import user_agent
 from tarrafa.errors import ConfigError
 from tarrafa.frontier.address import Address
+from tarrafa.frontier.collection_status import shown_state
 from tarrafa.graph.dead_links_and_inlinks import GraphStatistics
 from tarrafa.i18n import message
 from tarrafa.index.index_state import PagesByFate
-from tarrafa.parse.public_suffix import PublicSuffixes
 from tarrafa.report import local_measurements
 from tarrafa.report.comparison import compare_reports
 from tarrafa.report.distributed.local_part import (
@@ -53,7 +53,6 @@ from tarrafa.report.tables import ReportTables, summarize_redirects
 from tarrafa.report.visit_rows import VisitRows
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.heartbeat import TEXT_CHARS_MAX
-from tarrafa.runtime.public_suffix_list import bundled_suffix_list
 
 NO_FRONTIER, NO_GRAPH, NO_INDEX, NO_BUSY = "no_frontier", "no_graph", "no_index", "no_busy"
 GRAPH_IS_NOW, SHARED, CUT_REDIRECTS = "graph_is_now", "shared", "cut_redirects"
@@ -107,7 +106,7 @@ def _count(request: PartRequest, facts: ReportFrontierFacts, parts: dict[str, Re
     visits, graph = whole.visits, whole.graph
     _check(name, facts, visits, request.run)
     settings = facts.config or _archived_config(visits.config[1]) or Collection(name=name)
-    site = _suffixes(tuple(settings.network.suffixes)).site
+    site = public_suffixes_of(settings).site
     tables = ReportTables(visits, lambda key: site(key.partition("://")[2].rpartition(":")[0]))
     visits_elsewhere = _visits_elsewhere(facts, visits, request)
     several_graphs = sum(one.graph is not None for one in parts.values()) > 1
@@ -134,11 +133,6 @@ def _count(request: PartRequest, facts: ReportFrontierFacts, parts: dict[str, Re
 
 def _not_negative(moment: float | None) -> float | None:
     return None if moment is None else max(moment, 0.0)
-
-
-@lru_cache(maxsize=4)
-def _suffixes(extra: tuple[str, ...]) -> PublicSuffixes:
-    return PublicSuffixes(bundled_suffix_list(), extra)
 
 
 def _gather(

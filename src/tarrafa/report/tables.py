@@ -268,9 +268,8 @@ class ReportTables:
         )  # fmt: skip
 
     def waits(self) -> Distribution:
-        """Seconds between the end of a response and the next request to the same server, without pauses of the whole
-        crawl.
-        """
+        """Seconds between the end of a response and the next request to the same server. Longer gaps than PAUSE_S are
+        left out: a pause of the crawl, a back-off, the next revisit."""
         rows = self.rows[self.requested]
         order = np.lexsort((rows["at"], rows["host"]))
         host, at, elapsed = rows["host"][order], rows["at"][order], rows["elapsed_s"][order]

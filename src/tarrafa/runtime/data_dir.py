@@ -3,7 +3,7 @@
 Beside the paths of `DataDirectory` there are files of single modules: lock (held by the supervisor while it runs),
 takedown.jsonl (takedowns and their removals, with author, time and reason), ontology.toml and ontology/ (rules for
 inferences from page statements), secrets/ (credentials for crawled sites), search.toml (curation of the search), and
-those of the coordinator.
+accounts.json and definitions/ (accounts and long lists of roots of the console).
 """
 
 import fcntl
@@ -52,6 +52,7 @@ class DataDirectory:
     cursors = _PathBelow("cursors")  # how far each library reader (`tarrafa.crawl.pages`) has read
     outbox = _PathBelow("outbox")  # reports of workers that wait for an unreachable frontier server
     crawlers = _PathBelow("crawlers.sqlite")  # messages to external crawlers, and which of them were acknowledged
+    coordinator = _PathBelow("coordinator.sqlite")  # versions, runs, nodes, notices, sessions, audit
     queries = _PathBelow("queries.sqlite")  # search queries by day, without users
     reports = _PathBelow("reports")  # made from the console
 

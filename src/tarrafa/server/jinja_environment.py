@@ -18,10 +18,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from jinja2.ext import Extension
 from markupsafe import Markup, escape
 
-from tarrafa.crawl.supervisor.completion import shown_state
+from tarrafa.frontier.collection_status import shown_state
 from tarrafa.i18n import Message, Translator
 from tarrafa.index.text_analysis import primary_language
 from tarrafa.model import Hit, SearchResult, collection_state, status_name, unkept_cause_name
+from tarrafa.parse.mime_types import HTML_TYPES
 from tarrafa.parse.rdf.prefixes import shorten_iri
 from tarrafa.parse.url import canonical, host_name
 from tarrafa.search.request import RESULT_DEPTH_MAX, ScorePart
@@ -37,7 +38,6 @@ LINKS_PER_PAGE = 50
 PAGER_NUMBERS_SHOWN = 9  # of the numbers below the results
 URL_CHARS_SHOWN = 120
 HITS_PER_HOST = 2  # hits of one host on a page, after which there may be more of them
-PLAIN_TYPES = frozenset({"", "text/html", "application/xhtml+xml"})
 BADGES = {
     "application/pdf": "PDF", "application/rtf": "RTF", "text/rtf": "RTF", "text/plain": "TXT",
     "application/msword": "DOC", "application/vnd.ms-excel": "XLS", "application/vnd.ms-powerpoint": "PPT",
@@ -130,7 +130,7 @@ def _more_of_site_link(asked: SearchParams, site: str) -> str:
 
 def type_badge(mime: str) -> str:
     """A short name of a type other than HTML."""
-    if mime in PLAIN_TYPES:
+    if not mime or mime in HTML_TYPES:
         return ""
     short = mime.partition("/")[2].removeprefix("x-").upper()
     return BADGES.get(mime) or (short if len(short) <= BADGE_CHARS_MAX else mime.partition("/")[0].upper())

@@ -20,7 +20,7 @@ from tarrafa.errors import ConfigError, DataError, FrontierError, NotReady, Shar
 from tarrafa.i18n import ENGLISH, PORTUGUESE, Translator, message
 from tarrafa.index import shards as index
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.server.auth.request_origin import is_loopback_name
+from tarrafa.runtime.listen_address import is_loopback_host
 from tarrafa.server.error_status import status_and_message, unexpected_error
 from tarrafa.server.jinja_environment import TemplateRenderer
 from tarrafa.server.language_negotiation import accepted_languages, choose_language
@@ -99,7 +99,7 @@ class PageResponses:
         host = (f"[{own}]" if ":" in own else own) + (f":{port}" if port else "")
         if (found := _host(request.headers.get("host", ""))) is not None:
             name = found[1] or found[2]
-            host = found[0] if name == own or is_loopback_name(name) else host
+            host = found[0] if name == own or is_loopback_host(name) else host
         return f"{request.scope['scheme']}://{host}"
 
     async def error_response(self, request: Request, error: Exception) -> Response:

@@ -18,8 +18,8 @@ from tarrafa.i18n import message
 from tarrafa.parse.rdf.nquads import iri, literal
 from tarrafa.parse.rdf.prefixes import normalize_iri
 from tarrafa.runtime.sqlite import rows
-from tarrafa.triples.entity_index import date_range, parse_number
 from tarrafa.triples.usage_counts import ANY, CLASS, PROPERTY, VOCABULARY
+from tarrafa.triples.values import date_range, parse_number
 
 
 class EntityCondition(msgspec.Struct, frozen=True):

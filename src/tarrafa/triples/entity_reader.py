@@ -347,10 +347,10 @@ def _merge_views(key: str, parts: list[list[EntityPageView]]) -> FoundEntity:
     classes = dict.fromkeys(name for view in several for name in view.classes)
     properties = dict.fromkeys(shown for view in several for shown in view.properties)
     label = next((view.label for view in several if view.label), "")
-    pages = [EntitySource(view.url, _moment(view.at)) for view in several[:PAGES_MAX]]
+    pages = [EntitySource(view.url, iso_time(view.at)) for view in several[:PAGES_MAX]]
     total = sum(views[0].pages for views in parts)
     return FoundEntity(key, label, list(classes), list(properties)[:VALUES_MAX], pages, total)
 
 
-def _moment(at: float) -> str:
+def iso_time(at: float) -> str:
     return datetime.fromtimestamp(int(at), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

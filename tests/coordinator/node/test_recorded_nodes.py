@@ -4,7 +4,7 @@ import pytest
 
 from tarrafa.coordinator.node.node_registry import NodeRegistry
 from tarrafa.coordinator.node.search_peers import GIVEN_UP_AFTER_S, RecordedNodes, read_recorded_nodes
-from tarrafa.coordinator.store import open_store, store_path
+from tarrafa.coordinator.store import open_store
 from tarrafa.errors import DataError
 from tarrafa.runtime.data_dir import DataDirectory
 from tests.coordinator.node.sample_messages import a_beat
@@ -53,6 +53,6 @@ def test_where_nobody_coordinates_there_are_no_nodes(data):
     assert read_recorded_nodes(data) == RecordedNodes()
     open_store(data).close()  # by a version that did not know of them
     assert read_recorded_nodes(data) == RecordedNodes()
-    store_path(data).write_bytes(b"no ledger at all" * 999)
+    data.coordinator.write_bytes(b"no ledger at all" * 999)
     with pytest.raises(DataError, match=r"coordinator\.sqlite: cannot be used, it is damaged"):
         read_recorded_nodes(data)

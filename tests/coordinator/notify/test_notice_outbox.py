@@ -276,7 +276,7 @@ async def test_an_email_password_goes_nowhere_without_tls_but_to_this_machine(mo
         await asyncio.to_thread(webhook_and_mail.send_email, "ana@example.br", finished(), here)
         assert any(command.startswith("AUTH") for command in office.commands)
         office.commands.clear()
-        monkeypatch.setattr(webhook_and_mail, "_is_loopback", lambda host: False)
+        monkeypatch.setattr(webhook_and_mail, "is_loopback_host", lambda host: False)
         with pytest.raises(DeliveryFailed, match="offers no TLS: the password is not sent"):
             await asyncio.to_thread(webhook_and_mail.send_email, "ana@example.br", finished(), here)
         assert not any(command.startswith("AUTH") for command in office.commands)

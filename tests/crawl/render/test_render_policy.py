@@ -82,6 +82,7 @@ def test_auto_renders_a_thin_page_with_a_root_and_says_why():
     assert reason(text="x" * THIN_CHARS) is None
     assert reason(ARTICLE, "text") is None
     assert reason(kind="text/plain") is None
+    assert reason(kind="application/vnd.wap.xhtml+xml") is not None
     assert reason(SHELL.replace(b"script", b"span")) is None
 
 

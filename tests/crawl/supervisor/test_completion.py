@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from tarrafa.crawl.supervisor import completion
-from tarrafa.crawl.supervisor.completion import CompletionCheck, finish_reason, has_failed
+from tarrafa.crawl.supervisor.completion import CompletionCheck
 from tarrafa.frontier.messages import CollectionStatus, FrontierOverview
 from tests.contract.frontier_bodies import FalseClock, FalseLeaseClock, a_collection, a_sqlite, numbers, offer
 from tests.contract.test_runs import ABOUT, NEWS, first_run, visit_all
@@ -99,24 +99,3 @@ async def test_a_run_that_a_limit_has_ended_takes_nothing_out(tmp_path, now):
             True,
         )
         assert status.fetched - status.earlier == 2
-
-
-@pytest.mark.parametrize(
-    ("fetched", "numbers", "failed"),
-    [
-        (0, {"statuses": {"-14": 2}}, True),  # addresses refused
-        (0, {"statuses": {"-13": 1, "404": 1, "-7": 1}}, True),
-        (0, {"statuses": {"301": 1, "-12": 1}}, True),  # a redirect to a name that does not exist
-        (0, {}, False),  # nothing was visited
-        (0, {"statuses": {"-14": 1, "-26": 1}}, False),  # a page without the wanted data is an answer
-        (3, {"statuses": {"200": 3, "-14": 2}}, False),
-        (3, {"statuses": {"200": 3, "-13": 1}, "run": 2, "earlier": 3}, True),  # a later run found nothing again
-        (3, {"statuses": {"200": 5, "-13": 1}, "run": 2, "earlier": 1}, False),
-        (3, {"statuses": {"200": 3}, "keeps_fresh": True, "earlier": 3}, False),
-    ],
-)
-def test_a_run_whose_roots_all_failed_has_failed(fetched, numbers, failed):
-    status = CollectionStatus("c", "finished", "", 5, fetched, 0, 0, 1, 0.0, **numbers)
-    assert has_failed(status) == failed
-    assert str(finish_reason(status)).startswith("no root could be fetched: ") == failed
-    assert not has_failed(CollectionStatus("c", "running", "", 5, fetched, 0, 0, 1, 0.0, **numbers))

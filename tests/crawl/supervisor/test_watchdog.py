@@ -13,21 +13,19 @@ from pathlib import Path
 import apsw
 import pytest
 
-from tarrafa.cli.crawl import FRONTIER_STARTS, fetch_overview
-from tarrafa.clock import Clock, boottime
+from tarrafa.clock import boottime
 from tarrafa.config import Collection
 from tarrafa.crawl.explain.explain import explain
+from tarrafa.crawl.explain.frontier_lookup import fetch_overview
 from tarrafa.crawl.explain.page_and_site import describe_page
 from tarrafa.crawl.supervisor.child_processes import HANG_PAUSE_S_MAX, ChildProcess
 from tarrafa.crawl.supervisor.followers import FollowerHeartbeat
 from tarrafa.crawl.supervisor.supervisor import Supervisor, submit_collection
 from tarrafa.crawl.supervisor.watchdog import SilenceLimits, Watchdog, silent_processes
-from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
 from tarrafa.graph import follower as graph
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.heartbeat import HeartbeatListener, ProcessHeartbeat, send_from_thread
 from tarrafa.runtime.process_identity import is_waiting_for_disk, start_ticks
-from tarrafa.runtime.public_suffix_list import bundled_suffix_list
 from tests.graph.archived_web import new_data
 from tests.wait import block_until, wait_until
 
@@ -299,16 +297,3 @@ async def test_readers_answer_within_seconds_beside_a_silent_frontier_server(tmp
             assert "did not answer" in str(notice)
         await wait_until(lambda: not silent_processes(data), "it is no longer silent")
         assert (await fetch_overview(data)).notes == []
-
-
-async def test_state_is_running_while_a_supervisor_starts_the_frontier_server_again(tmp_path):
-    data = new_data(tmp_path / "d")
-    frontier = SqliteFrontier(data.frontier, Clock.real(), bundled_suffix_list())
-    await submit_collection(frontier, Collection(name="c", roots=(ROOT,)))
-    await frontier.close()
-    assert [one.state for one in (await fetch_overview(data)).collections] == ["paused"]
-    listener = HeartbeatListener(data, lambda heartbeat: None)
-    overview = await fetch_overview(data)
-    listener.close()
-    assert [one.state for one in overview.collections] == ["running"]
-    assert overview.notes == [FRONTIER_STARTS]

@@ -187,7 +187,7 @@ def test_a_host_moved_away_and_back_leaves_books_that_agree(tmp_path):
                 before = books_of(life.store)
                 with life.transaction() as store:
                     for image in images:
-                        store.transfer.forget_host(image.id)
+                        store.removal.forget(image.id)
                 assert not broken(life.store), (kind, life.seed)
                 for name in ("url", "visit", "page", "host", "work", "pending", "due", "ready", "standing"):
                     assert life.store.db.value(f"SELECT count(*) FROM {name}") == 0

@@ -15,7 +15,6 @@ from tarrafa.coordinator.audit import (
     as_text,
     to_stderr,
 )
-from tarrafa.coordinator.store import store_path
 from tarrafa.errors import ConfigError
 from tarrafa.runtime.token import Token
 from tarrafa.server.app import SiteSettings, create_app
@@ -429,7 +428,7 @@ def test_whatever_a_stranger_types_stays_one_line(data):
     assert (line.who, line.action) == ("x\ufffd{}", "a\ufffd[31m")
     assert len(line.subject) == 500
     assert "\n" not in told[0]
-    assert store_path(data).stat().st_mode & 0o077 == 0
+    assert data.coordinator.stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.parametrize(

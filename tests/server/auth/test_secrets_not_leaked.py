@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from tarrafa.coordinator.store import store_path
 from tests.server.console.example_console import ADMIN, TOKEN, VIEWER, ExampleSite
 
 PASSWORD = "a-password-of-many-letters"
@@ -43,7 +42,7 @@ def test_what_is_secret_is_in_no_page_no_log_and_no_file(data, caplog, capfd):
     out, err = capfd.readouterr()
     kept = b"".join(path.read_bytes() for path in data.root.rglob("*") if path.is_file())
     assert len(secrets) == 7
-    assert store_path(data).exists()
+    assert data.coordinator.exists()
     for secret in secrets:
         # The name field of a sign-in page shows what was typed there, to whoever typed it.
         assert secret not in shown.replace(f'value="{ADMIN[1]}"', ""), "a page"

@@ -2,7 +2,6 @@
 
 import pytest
 
-from tarrafa.coordinator.store import store_path
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.server.auth.sessions import ABSOLUTE_S, IDLE_S, PER_ACCOUNT_MAX, LoginSessions, csrf_token
 from tests.server.console.example_console import SteppedClock
@@ -21,8 +20,8 @@ async def test_a_session_is_found_also_after_a_restart_and_its_secret_is_nowhere
     for found in (await sessions.find(secret), await a_restart(data, now).find(secret)):
         assert found is not None
         assert (found.account, found.mark) == ("ana", "mark")
-    assert secret.encode() not in store_path(data).read_bytes()
-    assert csrf_token(secret).encode() not in store_path(data).read_bytes()
+    assert secret.encode() not in data.coordinator.read_bytes()
+    assert csrf_token(secret).encode() not in data.coordinator.read_bytes()
 
 
 @pytest.mark.parametrize("secret", ["", "x", "é" * 43, "A" * 43, "A" * 10_000])

@@ -18,7 +18,7 @@ from tarrafa.i18n import LANGUAGES, translator
 from tarrafa.i18n import message as _
 from tarrafa.model import DATA_SYNTAXES
 from tarrafa.parse.public_suffix import PublicSuffixes
-from tarrafa.parse.url import DEFAULT_PORTS, UrlIdentity, split
+from tarrafa.parse.url import UrlIdentity, authority_of, split
 from tarrafa.runtime.public_suffix_list import bundled_suffix_list
 
 COUNTRY = re.compile(r"[a-z]{2,63}|xn--[a-z0-9-]{1,59}")
@@ -58,7 +58,6 @@ class PresetRoot(msgspec.Struct, frozen=True):
         if url is None:
             raise ConfigError(_("root: not an http(s) URL or a host name: {root!r}", root=wish.root[:200]))
         parts = split(url)
-        port = "" if parts.port == DEFAULT_PORTS[parts.scheme] else f":{parts.port}"
         site, is_address = _suffixes().site(parts.host), _is_address(parts.host)
         twin = parts.host.removeprefix("www.")
         if twin == parts.host:  # only the site's own name has one: www.blog.a.br is not usual
@@ -68,7 +67,8 @@ class PresetRoot(msgspec.Struct, frozen=True):
             text = _("country: {country!r} is no top-level domain such as br", country=wish.country[:80])
             raise ConfigError(text)
         country = country or ("" if is_address else parts.host.rpartition(".")[2])
-        return cls(url, f"{parts.host}{port}", f"{twin}{port}" if twin else "", site, country)
+        host = authority_of(url)
+        return cls(url, host, f"{twin}{host.removeprefix(parts.host)}" if twin else "", site, country)
 
     def own_hosts(self) -> list[str]:
         return [self.host, self.twin] if self.twin else [self.host]

@@ -22,7 +22,7 @@ import msgspec
 from tarrafa.config import Collection
 from tarrafa.coordinator.definitions.toml_writer import format_number
 from tarrafa.i18n import Message, Value, message
-from tarrafa.parse.url import host_key, name_and_port
+from tarrafa.parse.url import authority_of, host_key, name_and_port
 
 PAGES_OF_UNKNOWN_HOST = (10, 300, 10_000)  # of a host that nobody has visited yet: low, likely, high
 PAGES_IN_BREADTH = (1, 3, 10)  # of a site that is walked in breadth
@@ -277,7 +277,7 @@ def _bound(collection: Collection, likely: _EstimateCase, known: EstimateInputs)
     limits = (("pages_max", scope.pages_max, likely.pages), ("requests_max", scope.requests_max, likely.requests))
     ends = [f"{key} = {limit:,}" for key, limit, reached in limits if limit is not None and round(reached) >= limit]
     values: dict[str, Value] = {
-        "host": likely.slowest.partition("://")[2].removesuffix(":80").removesuffix(":443"),
+        "host": authority_of(f"{likely.slowest}/") if likely.slowest else "",
         "places": known.workers * collection.fetch.hosts_at_once,
         "workers": known.workers,
         "bandwidth": collection.fetch.bandwidth or 0,

@@ -34,8 +34,8 @@ from tarrafa.coordinator.node.node_registry import NodeRegistry
 from tarrafa.coordinator.schedule.schedule_executor import ScheduleExecutor
 from tarrafa.coordinator.states import ScheduleStatus
 from tarrafa.coordinator.store import CollectionRun, CollectionSample, CoordinatorStore
-from tarrafa.crawl.supervisor.completion import expected_pages, has_failed, time_left_s
 from tarrafa.errors import DataError, Unreachable
+from tarrafa.frontier.collection_status import expected_pages, has_failed, time_left_s
 from tarrafa.frontier.messages import CollectionStatus, FrontierOverview
 from tarrafa.i18n import Message, message
 from tarrafa.index.index_status import IndexStatus, KeptPages, count_kept_pages, index_status

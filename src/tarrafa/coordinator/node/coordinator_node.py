@@ -17,12 +17,12 @@ from tarrafa.config import Collection
 from tarrafa.coordinator.audit import AuditLog
 from tarrafa.coordinator.coordinator import Coordinator
 from tarrafa.coordinator.node.agent import NodeAgent, worker_count, worker_limits
-from tarrafa.coordinator.node.local_control import ControlServer
+from tarrafa.coordinator.node.control_socket import ControlServer
 from tarrafa.coordinator.node.messages import NODE_HEARTBEAT_EVERY_S, JoinResponse, NodeOrders
 from tarrafa.coordinator.node.process_health import NodeHealth
 from tarrafa.coordinator.notify.notice_outbox import NoticeOutbox, Notifier, make_notice
 from tarrafa.coordinator.notify.webhook_and_mail import NotifyEnvironment
-from tarrafa.coordinator.store import CoordinatorStore, store_path
+from tarrafa.coordinator.store import CoordinatorStore
 from tarrafa.crawl.supervisor.frontier_link import FrontierLink, RemoteFrontierLink
 from tarrafa.crawl.supervisor.supervisor import Supervisor
 from tarrafa.errors import ConfigError, Unreachable
@@ -54,7 +54,7 @@ class CoordinatorNode:
         data.create()
         self.data, self.name, self._clock = data, name, clock
         self._store = CoordinatorStore(data)
-        self.notifier = Notifier(NoticeOutbox(store_path(data)), NotifyEnvironment.from_environment(), time.time)
+        self.notifier = Notifier(NoticeOutbox(data.coordinator), NotifyEnvironment.from_environment(), time.time)
         self.coordinator = Coordinator(
             self._store, lambda: self.supervisor.frontier, clock, self._notify, name, self.notifier.delivery_problems
         )

@@ -46,6 +46,7 @@ from tarrafa.frontier.address import Address, TcpServer, parse_address
 from tarrafa.index.shards import ShardLayout
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.heartbeat import printable_text
+from tarrafa.runtime.listen_address import is_loopback_host
 from tarrafa.runtime.token import HOW_TO_MAKE_A_TOKEN, TOKEN_VARIABLE, Token
 
 RETRY_PAUSE_MAX_S = 5.0  # the longest pause before an unreachable coordinator is tried again
@@ -171,7 +172,7 @@ class WorkerNode:
             number = ipaddress.ip_address(address.host)
             if number.is_unspecified:
                 return TcpServer(self.coordinator.host, address.port, address.token)
-            if number.is_loopback and not _is_loopback_host(self.coordinator.host):
+            if number.is_loopback and not is_loopback_host(self.coordinator.host):
                 raise AccessRefused(
                     f"{where}: its frontier is open to its own machine only; start it with --listen HOST:PORT"
                 )
@@ -231,9 +232,3 @@ class WorkerNode:
 async def _run_supervisor(supervisor: Supervisor, agent: NodeAgent) -> None:
     async with supervisor, agent:
         await supervisor.run_until_failure()
-
-
-def _is_loopback_host(host: str) -> bool:
-    with contextlib.suppress(ValueError):
-        return ipaddress.ip_address(host).is_loopback
-    return host == "localhost"

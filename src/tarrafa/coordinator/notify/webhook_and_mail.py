@@ -22,7 +22,6 @@ from email.headerregistry import Address
 from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import format_datetime
-from ipaddress import ip_address
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -34,6 +33,7 @@ from tarrafa.config.formats import EMAIL
 from tarrafa.errors import ConfigError
 from tarrafa.fetch.certificates import ca_bundle
 from tarrafa.i18n import Message, joined, message
+from tarrafa.runtime.listen_address import is_loopback_host
 
 SMTP_VARIABLE, FROM_VARIABLE = "TARRAFA_SMTP", "TARRAFA_MAIL_FROM"
 SECRET_VARIABLE = "TARRAFA_WEBHOOK_SECRET"  # noqa: S105 (its name)
@@ -281,7 +281,7 @@ def _smtp_session(mail: MailServer, sender: str, address: str, content: EmailMes
         if not mail.secure and server.has_extn("starttls"):
             server.starttls(context=_tls_context())
             server.ehlo_or_helo_if_needed()
-        elif not mail.secure and mail.user and not _is_loopback(mail.host):
+        elif not mail.secure and mail.user and not is_loopback_host(mail.host):
             where = f"{mail.host}:{mail.port}"
             raise DeliveryFailed(
                 message("{server} offers no TLS: the password is not sent; use smtps://", server=where)
@@ -297,13 +297,6 @@ def _smtp_session(mail: MailServer, sender: str, address: str, content: EmailMes
 
 def _tls_context() -> ssl.SSLContext:
     return ssl.create_default_context(cafile=ca_bundle())
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _iso_date(notice: Notice) -> str:

@@ -161,7 +161,7 @@ async def explain(
     async with open_frontier_lookup(data, address) as lookup:
         rows = await lookup.collections(collection)
         if collection is not None and not rows:
-            names = ", ".join(await lookup.names())
+            names = ", ".join(row.name for row in await lookup.collections())
             raise ConfigError(
                 message(
                     "no collection is named {name!r} (there are: {names})",

@@ -17,8 +17,8 @@ from tarrafa.crawl.scope.scope_rules import Admission
 from tarrafa.crawl.scope.traps import trap_reason
 from tarrafa.i18n import Message, message
 from tarrafa.model import Status
-from tarrafa.parse.mime_by_extension import mime_types_of
-from tarrafa.parse.url import DEFAULT_PORTS, split
+from tarrafa.parse.mime_types import mime_types_of
+from tarrafa.parse.url import authority_of, name_and_port
 
 PATTERNS_SHOWN = 3
 
@@ -93,12 +93,10 @@ class ScopeExplainer:
     def _host(self, url: str) -> tuple[str, str | None]:
         """The host as people write it, and the pattern that puts it in scope: itself, or the first pattern that
         matches."""
-        parts = split(url)
-        port = "" if parts.port == DEFAULT_PORTS[parts.scheme] else parts.port
-        named = f"{parts.host}{port and ':' + port}"
-        if exact := {named, parts.host} & self._exact:
+        named, (name, port) = authority_of(url), name_and_port(url)
+        if exact := {named, name} & self._exact:
             return named, max(exact, key=len)
-        return named, next((one for one, matcher in self._wide if matcher.matches(parts.host, port)), None)
+        return named, next((one for one, matcher in self._wide if matcher.matches(name, port)), None)
 
     def _check_patterns(self, url: str) -> ScopeDecision | None:
         excluded = next((one for one, pattern in self._exclude if pattern.match(url)), None)

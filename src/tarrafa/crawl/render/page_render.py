@@ -4,8 +4,9 @@ The page is opened in a browser context of its own, which shares nothing with an
 cache. Its HTML is the response that the crawl has fetched already. Every request is stopped before it leaves the
 browser and given to `answer`; what cannot be stopped (WebSocket, WebRTC, names) has no network (`browser`). The page
 has been made when its load event has fired and no request has been under way for IDLE_S.
-Promises: one page takes at most its time, its memory, its number of requests and its number of events, then its browser
-is killed; the document is cut at its size. No window is opened, no frame is filled, no file is stored, no dialog
+Promises: when its time is over, the document is taken as it is; requests beyond its number of requests are refused; the
+document is cut at its size. A page that takes more than its memory, its events or its dialogs has its browser killed;
+so has one whose browser does not answer. No window is opened, no frame is filled, no file is stored, no dialog
 stays open, no service worker is registered, no permission is given.
 Known weakness: the text of shadow trees is not in the document; neither is what needs a click or a scroll.
 Knows nothing of hosts, delays or archives.
@@ -28,7 +29,7 @@ IDLE_S = 0.5
 SNAPSHOT_S = 2.0  # for the document of a page whose time is over, and for closing a page
 WATCH_EVERY_S, LOOK_EVERY = 0.1, 8
 MEMORY_BYTES_MAX = 1 << 30  # of all processes of the browser together; an empty page takes a quarter of it
-REQUESTS_MAX = 200  # of one page, refused ones included
+REQUESTS_MAX = 200  # of one page; what is refused by its kind alone does not count
 EVENTS_MAX = 20_000
 DIALOGS_MAX = 20
 MOVES_MAX = 5

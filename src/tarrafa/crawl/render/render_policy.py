@@ -3,8 +3,9 @@
 `auto` renders a page whose own text is short and which holds the root of an application: an element that a framework
 fills, an element with a hyphen in its name (scripts define it) as the first one of the body, a script that is a module,
 or a `noscript` that asks for JavaScript. A host where that has brought text is remembered: there, every page with such
-a root is rendered. A host where it has brought nothing five times is not tried again. `always` renders every HTML page
-that has a script. A worker has a few browsers (`Renderer`), one for each page at a time, which are used again.
+a root is rendered. A host where it has only ever brought nothing, five times, is not tried again. `always` renders
+every HTML page that has a script. A worker has a few browsers (`Renderer`), one for each page at a time, which are used
+again.
 Promises: what cannot be rendered is kept as it was fetched, with the reason; where there can be no browser, each page
 says why, and the crawl goes on without. Directives of the fetched page (noindex, nofollow) hold for the rendered one.
 As many pages at once as the collection says; a browser that is not used for a while is ended; one that has rendered
@@ -31,13 +32,13 @@ from tarrafa.crawl.worker.parser_with_sandbox import ParseJob, ParseJobResult
 from tarrafa.fetch.http_message import FetchResponse, ResponseHead
 from tarrafa.i18n import Message, message
 from tarrafa.model import Link, Page, RenderFacts, RobotsMeta
+from tarrafa.parse.mime_types import HTML_TYPES
 from tarrafa.parse.url import UrlIdentity, name_and_port
 
 THIN_CHARS = 500  # of a page's own text: what a shell says while it loads, or to those without JavaScript
 GAIN_CHARS = 100  # of text that scripts have added: the host is made by scripts
 FRUITLESS_MAX = 5
 LOOKED_AT_BYTES = 256 << 10  # where a root is looked for
-RENDERED_TYPES = frozenset({"text/html", "application/xhtml+xml"})
 PASSED_HEADERS = frozenset({"content-type", "content-security-policy", "content-language"})
 PAGES_PER_BROWSER_MAX = 200
 UNUSED_S_MAX = 30.0
@@ -72,7 +73,7 @@ def reason_to_render(
 ) -> Message | str | None:
     """Why a page is rendered; None: it is not."""
     render = collection.render
-    if kind not in RENDERED_TYPES or not collection.renders(*name_and_port(f"{host_key}/")) or not _script(body):
+    if kind not in HTML_TYPES or not collection.renders(*name_and_port(f"{host_key}/")) or not _script(body):
         return None
     if render.when == "always":
         return "[render] when = always"

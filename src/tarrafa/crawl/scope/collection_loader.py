@@ -23,7 +23,7 @@ from tarrafa.parse.language import CODES, code_from_name
 from tarrafa.parse.public_suffix import PublicSuffixes
 from tarrafa.parse.rdf.entity import VOCABULARY_LENGTH_MAX
 from tarrafa.parse.rdf.prefixes import PREFIXES, expand_prefix, vocabulary_of
-from tarrafa.parse.url import DEFAULT_PORTS, UrlIdentity, split
+from tarrafa.parse.url import UrlIdentity, authority_of
 from tarrafa.runtime.public_suffix_list import bundled_suffix_list
 
 ROOTS_MAX = 1_000_000
@@ -225,8 +225,7 @@ def _host_pattern(url: str) -> str:
     authority = url.split("/", 3)[2]
     if ":" not in authority and "@" not in authority:
         return authority
-    parts = split(url)
-    return parts.host if parts.port == DEFAULT_PORTS[parts.scheme] else f"{parts.host}:{parts.port}"
+    return authority_of(url)
 
 
 def public_suffixes_of(collection: Collection) -> PublicSuffixes:

@@ -21,9 +21,9 @@ from tarrafa.crawl.scope.traps import trap_reason
 from tarrafa.crawl.worker.host_memory import HostMemory
 from tarrafa.frontier.messages import DiscoveredUrl
 from tarrafa.model import DATA_SYNTAXES, HostId, Listing, Page, Status, UrlId, UrlRole, Visit
-from tarrafa.parse.mime_by_extension import mime_types_of
+from tarrafa.parse.mime_types import mime_types_of
 from tarrafa.parse.rdf.prefixes import is_open_graph
-from tarrafa.parse.url import DEFAULT_PORTS, UrlIdentity, host_id, host_key, host_name, split, url_id
+from tarrafa.parse.url import UrlIdentity, host_id, host_key, host_name, name_and_port, url_id
 from tarrafa.takedown import NO_TAKEDOWNS, TakedownSet
 
 HOSTS_CACHED_MAX = 100_000
@@ -156,9 +156,7 @@ class Admission:
     def _match_host(self, origin: str, url: str) -> tuple[HostId, str, bool]:
         if len(self._hosts) >= HOSTS_CACHED_MAX:
             self._hosts.clear()
-        parts, key = split(url), host_key(url)
-        port = "" if parts.port == DEFAULT_PORTS[parts.scheme] else parts.port
-        inside = self._collection.host_matcher.matches(parts.host, port)
+        key, inside = host_key(url), self._collection.host_matcher.matches(*name_and_port(url))
         self._hosts[origin] = (host_id(key), key, inside)
         return self._hosts[origin]
 

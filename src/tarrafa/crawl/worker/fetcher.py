@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
-from ipaddress import ip_address
 
 from tarrafa import __version__
 from tarrafa.archive.warc_writer import WarcExchange
@@ -35,8 +34,9 @@ from tarrafa.fetch.http_message import (
 from tarrafa.fetch.transfer_limits import BandwidthLimiter
 from tarrafa.i18n import message
 from tarrafa.model import Status, UrlRole, Visit
-from tarrafa.parse.url import DEFAULT_PORTS, name_and_port, split
+from tarrafa.parse.url import authority_of, name_and_port, split
 from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.listen_address import is_loopback_address
 
 ADDRESSES_CACHED_MAX = 1_024
 UNPARSED_BYTES_MAX = 128 << 20
@@ -126,7 +126,7 @@ def _is_loopback(connect_to: str | None) -> bool:
     """Whether a host is reached at this machine."""
     if connect_to is None:
         return False
-    return ip_address(connect_to.rpartition(":")[0].removeprefix("[").removesuffix("]")).is_loopback
+    return is_loopback_address(connect_to.rpartition(":")[0].removeprefix("[").removesuffix("]"))
 
 
 def redact_response(response: FetchResponse, shown: Sequence[Credential]) -> FetchResponse:
@@ -239,7 +239,5 @@ def build_exchange(
 
 def format_request(request: FetchRequest) -> bytes:
     """The request as libcurl sends it (tests/crawl compares them), without its secrets."""
-    parts = split(request.url)
-    host = parts.host if parts.port == DEFAULT_PORTS[parts.scheme] else f"{parts.host}:{parts.port}"
-    first = [f"GET {parts.target} HTTP/1.1".encode(), f"Host: {host}".encode()]
+    first = [f"GET {split(request.url).target} HTTP/1.1".encode(), f"Host: {authority_of(request.url)}".encode()]
     return b"\r\n".join([*first, *header_lines(request, shown=True)]) + b"\r\n\r\n"

@@ -109,9 +109,11 @@ def conclude(
     followed = (
         page is not None and not _is_copy(page, visit, status) and (kept or not admission.is_outside_hosts(visit.url))
     )
-    content_id = (
-        compared_id(parsed.page, collection.revisit.change) if parsed is not None and parsed.page is not None else ""
-    )
+    content_id = ""
+    if parsed is not None and parsed.page is not None:
+        from tarrafa.parse.fingerprint import compared_id  # loaded with the parser
+
+        content_id = compared_id(parsed.page, collection.revisit.change)
     outcome = Outcome(
         status,
         at,
@@ -209,20 +211,6 @@ def _classify_page(
     if memory is not None and (copy := memory.traps.check_page(page, visit)):
         return page, copy, ""
     return page, 200 if admission.wants_data_of(page) else Status.NOT_STRUCTURED, ""
-
-
-def compared_id(page: Page, change: str) -> str:
-    """The id by which a page has changed or not: of its text, or of its main content if that is long enough, as the
-    collection says. The content as the page itself shows it, whatever was learned of the host: the same bytes give the
-    same id."""
-    if change == "text":
-        return page.content_id
-    from tarrafa.parse.fingerprint import CONTENT_CHARS_MIN, compute_fingerprints  # loaded with the parser
-
-    content = page.content
-    if len(content) < CONTENT_CHARS_MIN:
-        return page.content_id
-    return compute_fingerprints(f"{page.title}\n{content}", has_simhash=False).content_id
 
 
 def _without_future_dates(page: Page, at: float) -> Page:

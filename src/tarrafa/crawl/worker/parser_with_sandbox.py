@@ -28,6 +28,7 @@ import msgspec
 from tarrafa.i18n import Message, message
 from tarrafa.model import Listing, Page
 from tarrafa.parse.documents.document import UnreadableDocument
+from tarrafa.parse.mime_types import HTML_TYPES, PLAIN_TYPES
 from tarrafa.parse.url import UrlIdentity
 from tarrafa.runtime.child_process import run_child
 from tarrafa.runtime.sandbox import SandboxProcess, SandboxSocket, limit_memory
@@ -100,8 +101,6 @@ def run_parse_job(job: ParseJob, *, careful: bool = False) -> ParseJobResult:
 
 def is_harmless(job: ParseJob) -> bool:
     """Whether a document is cheap to parse, whatever its content."""
-    from tarrafa.parse.page import HTML_TYPES, PLAIN_TYPES
-
     kind = job.content_type.partition(";")[0].strip().lower()
     body = job.body
     if len(body) > IN_PROCESS_BYTES_MAX:

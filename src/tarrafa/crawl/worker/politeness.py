@@ -1,15 +1,11 @@
 """Politeness towards one host: its address, crawl delay, pause after a slow response, back-off after failures.
 
 `HostResolver` finds the address to connect to, and claims it. `HostPacing` computes the time from which the host may be
-contacted again, from times that it is given. `PoliteFetcher` waits for that time and sends. A request to another host
-(the target of a robots.txt that is redirected, or what a page's scripts ask for) is made by `BorrowedHostFetch`, which
-borrows that host from the frontier for one request.
+contacted again, from times that it is given. `PoliteFetcher` waits for that time and sends.
 Promises: never two requests to the host at once; no request sooner than its delay after the end of the previous one; no
 request when the session is over or the collection has changed since the request was built. A host that fails or sends
 Retry-After gets a time from which it may be visited again. An address that is forbidden to a collection is never
-returned; with `per_ip`, an address that another host holds is not returned before it is free. A host is borrowed only
-while no worker holds it and its delay has passed; it is returned with the time from which it may be contacted again,
-after its delay, or after a back-off if it was busy.
+returned; with `per_ip`, an address that another host holds is not returned before it is free.
 Knows nothing of pages, links or the archive.
 """
 
@@ -24,14 +20,12 @@ from tarrafa.clock import Clock
 from tarrafa.config import Collection
 from tarrafa.config.formats import parse_name_server
 from tarrafa.config.sections import PolitenessConfig
-from tarrafa.crawl.worker.worker_fence import Registration
 from tarrafa.fetch.dns import DnsResolver
-from tarrafa.fetch.http_message import FetchRequest, FetchResponse, retry_after_s
-from tarrafa.frontier.api import Frontier
-from tarrafa.frontier.messages import HostLoan, HostReport, Lease, RobotsCopy
-from tarrafa.i18n import Message, joined
-from tarrafa.model import BUSY, UNREACHED, HostId, Status, Visit, status_name
-from tarrafa.parse.url import host_id, host_key, host_name, name_and_port
+from tarrafa.fetch.http_message import FetchRequest, FetchResponse
+from tarrafa.frontier.messages import Lease
+from tarrafa.i18n import Message
+from tarrafa.model import HostId, Status, Visit
+from tarrafa.parse.url import name_and_port
 
 BACKOFF_MAX_S = 86_400.0
 BACKOFF_JITTER_MAX = 1.25
@@ -287,97 +281,3 @@ class PoliteFetcher:
             return await self._fetcher.fetch(request, self.collection, None)
         finally:
             self.pacing.end_foreign_request(self.clock.now())
-
-
-class HostLender:
-    """The frontier as far as it lends hosts to a worker."""
-
-    def __init__(self, frontier: Frontier, registration: Registration) -> None:
-        self._frontier, self._registration = frontier, registration
-
-    async def borrow(self, collection: int, key: str) -> HostLoan:
-        return await self._frontier.borrow_host(self._registration.worker, collection, host_id(key), key)
-
-    async def take_back(self, report: HostReport) -> None:
-        await self._frontier.finish(self._registration.worker, [report])
-
-
-class BorrowedHostFetch:
-    """The borrowed hosts of one session."""
-
-    def __init__(self, lease: Lease, polite_fetcher: PoliteFetcher, lender: HostLender, resolver: HostResolver) -> None:
-        self._lease, self._polite_fetcher, self._lender, self._resolver = lease, polite_fetcher, lender, resolver
-
-    async def borrow(self, key: str, wait_s_max: float) -> HostLoan:
-        """Borrow a host. If it becomes free within that time (its delay, or another worker for a moment), wait."""
-        clock = self._polite_fetcher.clock
-        loan = await self._lender.borrow(self._lease.collection, key)
-        if not loan.granted and loan.free_at - clock.now() < wait_s_max:
-            await clock.sleep_until(loan.free_at)
-            loan = await self._lender.borrow(self._lease.collection, key)
-        return loan
-
-    async def fetch(self, request: FetchRequest, loan: HostLoan) -> FetchResponse | None:
-        """Send one request to a borrowed host. None: its address is busy."""
-        resolved = await self._resolver.resolve(
-            host_name(request.url),
-            host_id(host_key(request.url)),
-            self._polite_fetcher.collection,
-            beside=self._polite_fetcher.resolved.address,
-        )
-        if resolved.error:
-            return FetchResponse(
-                Status.SYSTEM_ERROR, error=joined([host_key(request.url), status_name(resolved.error)], ": ")
-            )
-        if resolved.free_at:
-            return None
-        delay_s = self._delay_s(request.url, loan)
-        return await self._polite_fetcher.send_to_other_host(request, resolved, loan.ended_at + delay_s)
-
-    async def give_back(
-        self,
-        url: str,
-        loan: HostLoan,
-        answer: FetchResponse | None,
-        robots_copy: RobotsCopy | None = None,
-        asked_delay_s: float = 0.0,
-    ) -> None:
-        """Return a borrowed host with its delay, and with its back-off if it was busy; and its robots.txt, if that was
-        fetched."""
-        host, delay_s = host_id(host_key(url)), max(self._delay_s(url, loan), asked_delay_s)
-        now, pause_s, failures = self._polite_fetcher.clock.now(), delay_s, loan.failures
-        if answer is not None and answer.status in BUSY | UNREACHED:
-            failures += 1
-            politeness, asked_s = self._polite_fetcher.collection.politeness, retry_after_s(answer.head, now)
-            pause_s = max(pause_s, backoff_s(politeness, failures, asked_s, random_jitter()))
-        await self._lender.take_back(
-            HostReport(
-                host,
-                self._lease.collection,
-                [],
-                now + pause_s,
-                now,
-                delay_s,
-                keep=False,
-                failures=failures,
-                robots_copy=robots_copy,
-            )
-        )
-
-    async def give_back_unused(self, key: str, loan: HostLoan) -> None:
-        """Return a host to which nothing was sent: its pause does not begin anew."""
-        now = self._polite_fetcher.clock.now()
-        report = HostReport(
-            host_id(key),
-            self._lease.collection,
-            [],
-            now,
-            loan.ended_at,
-            loan.delay_s,
-            keep=False,
-            failures=loan.failures,
-        )
-        await self._lender.take_back(report)
-
-    def _delay_s(self, url: str, loan: HostLoan) -> float:
-        return max(loan.delay_s, self._polite_fetcher.collection.delay_for(*name_and_port(url)))

@@ -3,16 +3,18 @@
 2xx are rules, 4xx other than 429 allow everything, anything else forbids everything for now (`fetch.robots`). Redirects
 are followed, to other hosts too: `http://a.br/robots.txt` mostly leads to `https://www.a.br/robots.txt`. The copy that
 the frontier has of that host's file is used, if there is one; else the host is borrowed for one request, within its
-delay, and returned.
+delay, and returned. An expired file is noticed when a session begins; hence a session ends after TURN_S
+(`host_session`).
 """
 
 from collections.abc import Callable
 
 from xxhash import xxh3_128_digest
 
+from tarrafa.crawl.worker.borrowed_hosts import BorrowedHostFetch, HostLender
 from tarrafa.crawl.worker.fetcher import build_request, user_agent
 from tarrafa.crawl.worker.host_memory import HostMemory
-from tarrafa.crawl.worker.politeness import BorrowedHostFetch, HostLender, HostResolver, PoliteFetcher
+from tarrafa.crawl.worker.politeness import HostResolver, PoliteFetcher
 from tarrafa.crawl.worker.resource_limits import OverloadControl
 from tarrafa.crawl.worker.worker_fence import Registration
 from tarrafa.fetch.content_encoding import UndecodableBody, decode_body

@@ -1,7 +1,7 @@
-"""Transfer of hosts: exports hosts with everything below them, imports them, and forgets them.
+"""Transfer of hosts: exports hosts with everything below them, and imports them.
 
 `export_hosts` goes through the hosts in the order of their ids and exports them whole, large ones in parts;
-`import_hosts` takes them in; `forget_host` removes a host that another frontier has.
+`import_hosts` takes them in.
 Promises: existing rows stay as they are, so importing a host twice is harmless; a visit's number only ever rises.
 Derived rows (queues, shelves, counters of what is there) are made from the imported rows, by the same code as during a
 crawl.
@@ -13,7 +13,6 @@ from typing import Any
 
 import msgspec
 
-from tarrafa.errors import FrontierError
 from tarrafa.frontier.export_import.export_records import (
     BYTES_MAX,
     URLS_MAX,
@@ -33,7 +32,7 @@ from tarrafa.frontier.export_import.export_records import (
 from tarrafa.frontier.store.collections import LoadedCollection, StoreContext
 from tarrafa.frontier.store.counters import Bucket
 from tarrafa.frontier.store.database import UrlKey
-from tarrafa.frontier.store.revisits import CHOSEN_SHELF, DISMISSED_SHELF, PLANNED, read_history
+from tarrafa.frontier.store.revisits import DISMISSED_SHELF, PLANNED, read_history
 from tarrafa.frontier.store.urls import FrontierUrls, Queued
 from tarrafa.model import HostId, UrlId, UrlRole, UrlState
 
@@ -41,13 +40,6 @@ AFTER_PAGE = 3  # fields of `UrlExport` after `page`
 URL_COLUMNS = tuple(field.name for field in msgspec.structs.fields(UrlExport) if field.name not in ("history", "page"))
 HOST_COLUMNS = tuple(field.name for field in msgspec.structs.fields(HostRowExport))[:-1]
 VISIT_COLUMNS = tuple(field.name for field in msgspec.structs.fields(VisitExport))
-TABLES_BELOW_HOST = ("url", "visit", "pending", "page", "due", "work")
-
-EARLIER = {  # counters of what earlier runs left: see runs.py
-    Bucket.OLD_PAGES: f"run < ? AND state = {UrlState.FETCHED:d}",
-    Bucket.LEFT_OVER: f"run < ? AND state = {UrlState.PENDING:d}",
-    Bucket.SHOWN_PAGES: "shown > 0",
-}
 Rows = list[tuple[Any, ...]]
 
 
@@ -245,65 +237,6 @@ class HostTransfer:
             self._counters.add(known.row.id, Bucket.DISMISSED_WAITING)
         else:
             self._urls.page_replacement.add(known, True, url.in_links, key)
-
-    # -- removal ----------------------------------------------------------------------------------------------
-
-    def forget_host(self, host: HostId) -> None:
-        """Remove a host that another frontier has from now on, and its counts."""
-        row = self._db.row("SELECT worker, site FROM host WHERE id = ?", (host,))
-        if row is None:
-            return
-        if row[0] is not None:
-            raise FrontierError("a host that is with a worker cannot be moved or forgotten; wait until it comes back")
-        for number, refused in self._db.rows("SELECT collection, refused FROM work WHERE host = ?", (host,)):
-            self._forget_collection(self._collections.by_id(number), host)
-            self._counters.add(number, Bucket.HOSTS, -1)
-            self._db.run(
-                "UPDATE site SET hosts = max(0, hosts - ?) WHERE collection = ? AND name = ?",
-                (not refused, number, row[1]),
-            )
-            self._db.run("DELETE FROM shelf WHERE collection = ? AND host = ?", (number, host))
-        self._ready.remove(host)
-        for table in TABLES_BELOW_HOST:
-            self._db.run(f"DELETE FROM {table} WHERE host = ?", (host,))  # noqa: S608 (names of our own)
-        self._db.run("UPDATE address SET host = NULL WHERE host = ?", (host,))
-        self._db.run("DELETE FROM host WHERE id = ?", (host,))
-
-    def _forget_collection(self, known: LoadedCollection, host: HostId) -> None:
-        number, key = known.row.id, (host, known.row.id)
-        mentions = self._db.value("SELECT coalesce(sum(in_links), 0) FROM url WHERE host = ? AND collection = ?", key)
-        self._urls.breadth.add_mentions(known, {host: -mentions})
-        self._ready.remove(host)  # again: breadth adds it, for all collections, when a gate changes
-        pending = self._db.run("DELETE FROM pending WHERE host = ? AND collection = ?", key)
-        self._db.run("UPDATE work SET pending = 0 WHERE host = ? AND collection = ?", key)
-        self._urls.breadth.urls_removed(known, host, pending)
-        for state, status, role, count in self._db.rows(
-            "SELECT state, status, role, count(*) FROM url WHERE host = ? AND collection = ? GROUP BY 1, 2, 3", key
-        ):
-            self._counters.count_unkept(number, state, status, role, -count)
-            self._counters.add(number, Bucket.state(state), -count)
-            self._counters.add(number, Bucket.KNOWN, -count)
-        for bucket, condition in EARLIER.items():
-            count = self._db.value(
-                f"SELECT count(*) FROM url WHERE host = ? AND collection = ? AND {condition}",  # noqa: S608
-                (*key, *(known.run,) * condition.count("?")),
-            )
-            self._counters.add(number, bucket, -count)
-        chosen = self._db.value(
-            "SELECT count(*) FROM due WHERE host = ? AND collection = ? AND shelf = ?", (*key, CHOSEN_SHELF)
-        )
-        self._counters.add(number, Bucket.CHOSEN_WAITING, -chosen)
-        for shelf, history, role in self._db.rows(
-            "SELECT shelf, history, role FROM page JOIN url USING (host, collection, id)"
-            " WHERE page.host = ? AND page.collection = ?",
-            key,
-        ):
-            self._urls.revisits.update_site_sums(known, host, role, read_history(history), None)
-            self._counters.add(number, Bucket.DISMISSED_WAITING, -int(shelf == DISMISSED_SHELF))
-        if known.config.replaces_pages:
-            for url, in_links in self._db.rows("SELECT id, in_links FROM url WHERE host = ? AND collection = ?", key):
-                for kept in (True, False):
-                    self._urls.page_replacement.remove(known, kept, in_links, (host, number, url))
 
 
 def _not_handed_out(url: UrlExport) -> UrlExport:

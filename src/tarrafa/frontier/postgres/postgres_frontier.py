@@ -494,7 +494,7 @@ class PostgresFrontier:
     sweep = _on_every(collection_calls.sweep, any)
     retry_by_status = _on_every(url_calls.retry_by_status, shard_totals.merge_retries)
     export_catalogue = _on_every(export_import_calls.export_catalogue, shard_totals.merge_catalogues)
-    forget_host = _on_every(export_import_calls.forget_host, _nothing)
+    forget_host = _on_every(deletion_calls.forget_host, _nothing)
 
 
 def _leave(server: PostgresServer, worker: int) -> None:

@@ -14,9 +14,7 @@ one line and ends: the supervisor decides what follows.
 
 import asyncio
 import contextlib
-import ipaddress
 import os
-import socket
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -50,6 +48,7 @@ from tarrafa.i18n import message
 from tarrafa.runtime.child_process import on_sigterm, run_child
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.heartbeat import PROCESS_HEARTBEAT_EVERY_S, ProcessHeartbeat, send_heartbeats
+from tarrafa.runtime.listen_address import is_listen_address_local
 from tarrafa.runtime.public_suffix_list import bundled_suffix_list
 from tarrafa.runtime.token import HOW_TO_MAKE_A_TOKEN, TOKEN_VARIABLE, Token, load_token
 
@@ -66,21 +65,12 @@ LogRefusal = Callable[[str], None]
 def parse_listen_address(text: str, token: Token) -> tuple[str, int]:
     """Host and port of `--listen`; an address that other machines can reach needs a token."""
     host, port = parse_host_port(text, "--listen", any_port=True)
-    if not token and not is_loopback(host, "--listen"):
+    if not token and not is_listen_address_local(host, "--listen"):
         raise ConfigError(
             f"--listen {text}: other machines can reach this address, so it needs a token: --token-file FILE, or the "
             f"environment variable {TOKEN_VARIABLE}; {HOW_TO_MAKE_A_TOKEN}"
         )
     return host, port
-
-
-def is_loopback(host: str, option: str) -> bool:
-    """Whether only this machine can reach that address of its own."""
-    try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    except OSError as error:
-        raise ConfigError(f"{option}: {host} is not an address of this machine ({error.strerror or error})") from None
-    return all(ipaddress.ip_address(str(one[4][0]).partition("%")[0]).is_loopback for one in found)
 
 
 async def serve_unix(frontier: Frontier, path: str) -> asyncio.Server:

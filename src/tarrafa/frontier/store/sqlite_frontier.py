@@ -52,6 +52,7 @@ from tarrafa.frontier.store.collections import (
 from tarrafa.frontier.store.counters import Counters, CounterTable
 from tarrafa.frontier.store.database import FrontierDatabase, check_schema, open_database
 from tarrafa.frontier.store.dispatch import VisitDispatcher
+from tarrafa.frontier.store.host_removal import HostRemoval
 from tarrafa.frontier.store.leases import HostLeases, LeaseClock, ReadyQueue
 from tarrafa.frontier.store.lookup import StoreLookup, status_facts
 from tarrafa.frontier.store.retries import Retries
@@ -99,6 +100,7 @@ class FrontierStore:
         self.lookup = StoreLookup(context, self.urls)
         self.retries = Retries(context, self.urls, self.lookup)
         self.transfer = HostTransfer(context, self.urls)
+        self.removal = HostRemoval(context, self.urls)
 
     # -- collections ------------------------------------------------------------------------------------------
 
@@ -408,7 +410,7 @@ class SqliteFrontier:
     import_collection = _on_store(lambda store: store.collections.import_collection)
     import_hosts = _on_store(lambda store: store.transfer.import_hosts)
     import_deletions = _on_store(lambda store: store.deletion_log.import_deletions)
-    forget_host = _on_store(lambda store: store.transfer.forget_host)
+    forget_host = _on_store(lambda store: store.removal.forget)
 
 
 # -- reads of the file -------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from turbohtml import parse as parse_html
 
 from tarrafa.model import DATA_SYNTAXES, DataSyntax, SyntaxUse
 from tarrafa.parse import charset
+from tarrafa.parse.mime_types import XHTML_TYPES
 from tarrafa.parse.rdf.entity import VOCABULARIES_MAX, vocabularies
 from tarrafa.parse.rdf.nquads import StatementSet, iri_of
 from tarrafa.parse.rdf.prefixes import normalize_iri
@@ -29,7 +30,6 @@ from tarrafa.parse.structured.rdfa.initial_context import HostLanguage
 
 BODY_BYTES_MAX = 16 << 20  # bytes beyond it are not read
 NAMES_CACHED_MAX = 2_048  # of properties and classes
-XHTML_TYPES = frozenset({"application/xhtml+xml", "application/vnd.wap.xhtml+xml"})
 
 # One selector costs half of two. Most pages have no such element.
 _CANDIDATES = f":is([itemscope],{rdfa_extractor.HTML_CANDIDATES})"

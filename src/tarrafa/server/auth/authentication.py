@@ -23,10 +23,11 @@ from starlette.requests import HTTPConnection
 
 from tarrafa.coordinator.audit import AuditLog
 from tarrafa.errors import ConfigError
-from tarrafa.frontier.rpc.frontier_server import is_loopback
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.runtime.token import TOKEN_CHARACTERS_MAX, TOKEN_VARIABLE, Token
+from tarrafa.runtime.listen_address import is_listen_address_local
+from tarrafa.runtime.token import TOKEN_VARIABLE, Token
 from tarrafa.server.auth.accounts import Accounts
+from tarrafa.server.auth.bearer_token import bearer_token
 from tarrafa.server.auth.login_throttle import LoginThrottle
 from tarrafa.server.auth.passwords import PasswordVerifier
 from tarrafa.server.auth.request_origin import NO_PROXIES, TrustedProxies, client_address, is_local_request
@@ -34,8 +35,6 @@ from tarrafa.server.auth.required_role import AccessLevel
 from tarrafa.server.auth.sessions import LoginSession, LoginSessions, csrf_token
 
 COOKIE = "tarrafa"
-BEARER = "bearer "
-HEADER_CHARS_MAX = TOKEN_CHARACTERS_MAX + 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,14 +121,14 @@ class Authenticator:
             raise ConfigError(
                 f"--behind-proxy: others reach the console through the proxy, so an account or token is needed: {do}"
             )
-        if not is_loopback(host, "--host"):
+        if not is_listen_address_local(host, "--host"):
             raise ConfigError(
                 f"--host {host}: other machines can reach the console there, so an account or token is needed: {do}"
             )
 
     def advice(self, host: str) -> str:
         """A warning for the operator; empty, if there is none."""
-        if self.is_secure or is_loopback(host, "--host"):
+        if self.is_secure or is_listen_address_local(host, "--host"):
             return ""
         do = "put a proxy with TLS before it, and set --public-url https://…"
         return f"passwords and sessions cross the network in the clear: {do}"
@@ -141,7 +140,7 @@ class Authenticator:
     # -- authentication --------------------------------------------------------------------------------------------
 
     async def identify(self, connection: HTTPConnection) -> Principal:
-        if connection.headers.get("authorization", "")[: len(BEARER)].lower() == BEARER:
+        if bearer_token(connection.headers) is not None:
             return Principal("token", AccessLevel.ADMIN, "bearer") if self.has_valid_token(connection) else ANONYMOUS
         secret = connection.cookies.get(self.cookie, "")
         if secret:
@@ -154,8 +153,8 @@ class Authenticator:
 
     def has_valid_token(self, connection: HTTPConnection) -> bool:
         """Whether the request has the right token."""
-        given = connection.headers.get("authorization", "")[:HEADER_CHARS_MAX]
-        return given[: len(BEARER)].lower() == BEARER and self._is_token(given[len(BEARER) :].strip())
+        given = bearer_token(connection.headers)
+        return given is not None and self._is_token(given)
 
     def is_local(self, connection: HTTPConnection) -> bool:
         """Whether the request comes from this machine; behind a proxy none does."""
@@ -201,14 +200,14 @@ class Authenticator:
             right = await self._verifier.verify(password, found.hash if found is not None else None)
             mark = found.mark if found is not None else ""
         else:
-            right, mark = self._is_token(password.strip()), self._token_mark()
+            right, mark = self._is_token(password.strip().encode(errors="replace")), self._token_mark()
         if not right:
             return None
         self._delays.record_success(address, account)
         return account, await self.sessions.begin(account, mark)
 
-    def _is_token(self, given: str) -> bool:
-        return bool(self._token) and hmac.compare_digest(given.encode(errors="replace"), self._token.secret)
+    def _is_token(self, given: bytes) -> bool:
+        return bool(self._token) and hmac.compare_digest(given, self._token.secret)
 
     def _token_mark(self) -> str:
         """A new token ends the sessions of the old one."""

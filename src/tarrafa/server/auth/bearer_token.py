@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
@@ -18,8 +19,10 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tarrafa.errors import TarrafaError
+from tarrafa.runtime.token import TOKEN_CHARACTERS_MAX
 
-BEARER_PREFIX = b"bearer "
+BEARER = b"bearer "
+HEADER_CHARS_MAX = TOKEN_CHARACTERS_MAX + 100
 TOKEN_REQUIRED = "the header `Authorization: Bearer TOKEN` is missing, or its token is not ours"  # noqa: S105 (a sentence)
 
 RefusalFactory = Callable[[int, Any], Response]
@@ -53,6 +56,12 @@ def create_token_app(routes: list[Route], token: bytes, refuse: RefusalFactory, 
     )
 
 
+def bearer_token(headers: Headers) -> bytes | None:
+    """What a request offers as its token; None: nothing."""
+    given = headers.get("authorization", "")[:HEADER_CHARS_MAX].encode("latin-1")
+    return given[len(BEARER) :].strip() if given[: len(BEARER)].lower() == BEARER else None
+
+
 class BearerTokenMiddleware:
     """Refuses requests without the token. `refuse` makes the response in the format of the guarded application."""
 
@@ -60,9 +69,8 @@ class BearerTokenMiddleware:
         self._app, self._token, self._refuse = app, token, refuse
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        given = dict(scope.get("headers", [])).get(b"authorization", b"")
-        right = hmac.compare_digest(given[len(BEARER_PREFIX) :].strip(), self._token)
-        if given[: len(BEARER_PREFIX)].lower() == BEARER_PREFIX and right:
+        given = bearer_token(Headers(scope=scope))
+        if given is not None and hmac.compare_digest(given, self._token):
             await self._app(scope, receive, send)
             return
         refused = self._refuse(401, TOKEN_REQUIRED)

@@ -15,11 +15,12 @@ from urllib.parse import urlsplit
 from starlette.requests import HTTPConnection
 
 from tarrafa.errors import ConfigError
+from tarrafa.parse.url import DEFAULT_PORTS
+from tarrafa.runtime.listen_address import is_loopback_address, is_loopback_host
 
 FORWARDED_FOR = "x-forwarded-for"
 FORWARDED_HEADERS = ("forwarded", FORWARDED_FOR, "x-real-ip", "via")
 SAME_SITE_VALUES = frozenset({"same-origin", "none"})  # none: typed into the address bar
-DEFAULT_PORTS = {"http": 80, "https": 443}
 UNKNOWN_ADDRESS = "unknown"
 HOPS_MAX = 10  # entries of X-Forwarded-For that are read, the last ones
 
@@ -112,7 +113,7 @@ def is_cross_site(connection: HTTPConnection, public: str) -> bool:
 def _netloc(scheme: str, netloc: str) -> tuple[str, int]:
     """The scheme decides the default port only: whether a proxy speaks TLS is not known here."""
     parts = urlsplit(f"//{netloc}")
-    return parts.hostname or "", parts.port or DEFAULT_PORTS.get(scheme, 0)
+    return parts.hostname or "", parts.port or int(DEFAULT_PORTS.get(scheme, 0))
 
 
 def is_local_request(request: HTTPConnection) -> bool:
@@ -121,15 +122,4 @@ def is_local_request(request: HTTPConnection) -> bool:
     """
     if request.client is None or any(name in request.headers for name in FORWARDED_HEADERS):
         return False
-    return _is_loopback(request.client.host) and is_loopback_name(request.url.hostname or "")
-
-
-def is_loopback_name(name: str) -> bool:
-    return name == "localhost" or _is_loopback(name)
-
-
-def _is_loopback(address: str) -> bool:
-    try:
-        return ip_address(address).is_loopback
-    except ValueError:
-        return False
+    return is_loopback_address(request.client.host) and is_loopback_host(request.url.hostname or "")

@@ -18,7 +18,7 @@ from typing import cast
 import msgspec
 from msgspec.structs import replace
 
-from tarrafa.coordinator.store import store_path, store_transaction
+from tarrafa.coordinator.store import store_transaction
 from tarrafa.runtime.data_dir import DataDirectory
 
 ID_BYTES = 32
@@ -56,7 +56,7 @@ class LoginSessions:
     """The sessions of one data directory; one process owns them."""
 
     def __init__(self, data: DataDirectory, now: Callable[[], float]) -> None:
-        self._path, self._now, self._lock = store_path(data), now, threading.Lock()
+        self._path, self._now, self._lock = data.coordinator, now, threading.Lock()
         self._known: dict[bytes, LoginSession] = {}
 
     def load(self) -> None:

@@ -22,7 +22,7 @@ from starlette.routing import Route
 
 from tarrafa.captures.capture_access import CapturePayload, CaptureStore, CaptureText
 from tarrafa.captures.cdx_params import URL_CHARS_MAX
-from tarrafa.captures.memento import (
+from tarrafa.captures.memento_links import (
     LINK_FORMAT,
     TIMEMAP_LINKS_MAX,
     ReplayUris,

@@ -9,7 +9,6 @@ Promises: the page, the JSON and the command line use the same parameters and fu
 say is shown as text. Without any crawled data, the page says so.
 """
 
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -29,7 +28,7 @@ from tarrafa.server.jinja_environment import PER_PAGE, Pager
 from tarrafa.server.page_responses import PageResponses, json_response
 from tarrafa.server.search.params import integer_param, page_number_param
 from tarrafa.triples.entity_query import EntityQuery
-from tarrafa.triples.entity_reader import OFFSET_MAX, EntityReader, EntityValue, FoundEntity, TermCount
+from tarrafa.triples.entity_reader import OFFSET_MAX, EntityReader, EntityValue, FoundEntity, TermCount, iso_time
 
 KEY_CHARS_MAX = 4_000
 FILTER_CHARS_MAX = 200
@@ -94,7 +93,7 @@ def describe_entity(reader: EntityReader, key: str) -> EntityResponse | None:
     if found is None:
         return None
     said = [
-        EntityDetailsResponse(view.url, _iso_time(view.at), view.label, view.classes, view.properties)
+        EntityDetailsResponse(view.url, iso_time(view.at), view.label, view.classes, view.properties)
         for view in reader.page_views(key)
     ]
     return EntityResponse(key, found.label, found.classes, found.pages_total, said)
@@ -184,7 +183,3 @@ class EntityRoutes:
             return self._graph.collections()
         except DataError:
             return []
-
-
-def _iso_time(at: float) -> str:
-    return datetime.fromtimestamp(int(at), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -15,7 +15,6 @@ Endpoints beside the world's own hosts, never logged:
 import asyncio
 import errno
 import gc
-import ipaddress
 import signal
 import socket
 import time
@@ -29,6 +28,7 @@ import uvloop
 
 from tarrafa.clock import Clock, boottime
 from tarrafa.errors import ListenError, TarrafaError
+from tarrafa.runtime.listen_address import is_loopback_address
 from tarrafa.runtime.process_identity import raise_file_limit
 from tarrafa.testweb import oracle
 from tarrafa.testweb.hostile import HOSTILE_HOSTS, HostileHost, hostile_host_of
@@ -80,7 +80,7 @@ class WebServer:
         clock: Clock | None = None,
         latency_s: float = 0.0,
     ) -> None:
-        if not _is_loopback(host):
+        if not is_loopback_address(host):
             raise ListenError(f"{host}: the synthetic Web listens on loopback only (127.0.0.1 or ::1)")
         self.world = world
         self.host = host
@@ -299,19 +299,12 @@ def run_web_server(server: WebServer, ready: Callable[[WebServer], None]) -> Web
     return uvloop.run(serve())
 
 
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def format_authority(address: str, port: int) -> str:
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
 def _bind(address: str, port: int) -> socket.socket:
-    assert _is_loopback(address), address
+    assert is_loopback_address(address), address
     try:
         sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
     except OSError as error:

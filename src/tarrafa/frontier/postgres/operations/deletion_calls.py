@@ -1,7 +1,7 @@
-"""Deleted collections and takedowns on one PostgreSQL server: what every archive of the frontier must know.
+"""Deleted collections, forgotten hosts and takedowns on one PostgreSQL server.
 
-The store does the work (`store/collections.py`); each call here names the rows that it needs. Rows to delete
-are selected by the database itself. Takedowns are logged on the first server.
+The store does the work (`store/collections.py`, `store/host_removal.py`); each call here names the rows that it needs.
+Rows to delete are selected by the database itself. Takedowns are logged on the first server.
 Promises: each entry of the takedown log has one number; a reader that asks for the entries after a number misses none,
 because one process at a time assigns numbers, and commits before the next one begins.
 """
@@ -11,6 +11,8 @@ import msgspec
 from tarrafa.frontier.messages import ENTRIES_PER_RESPONSE, DeletedCollection, TakedownBatch
 from tarrafa.frontier.postgres.database_session import DatabaseSession, PostgresTransaction, in_transaction
 from tarrafa.frontier.store.collections import BELOW_COLLECTION, BELOW_HOSTS, DELETING, DELETIONS_AFTER_SQL
+from tarrafa.frontier.store.database import ALL_ROWS
+from tarrafa.model import HostId
 from tarrafa.takedown import TakedownEntry, TakedownSet, in_force
 
 HOSTS_PER_DELETION = 100
@@ -124,3 +126,14 @@ def takedowns_in_force(work: PostgresTransaction) -> TakedownSet:
     """The takedowns that this server knows."""
     rows = work.cursor.execute("SELECT entry FROM takedown").fetchall()
     return TakedownSet(in_force(_decode(entry) for (entry,) in rows))
+
+
+@in_transaction
+def forget_host(work: PostgresTransaction, host: HostId) -> None:
+    db = work.db
+    db.lock_site_sessions(((number, host) for number in work.breadth_collections()), [host])
+    for table in ("url", "visit", "pending", "page", "due"):
+        db.prefetch_first(table, [(host,)], ALL_ROWS)
+    db.prefetch_first("shelf", db.rows("SELECT collection, host FROM work"), ALL_ROWS)
+    db.prefetch("site", db.rows("SELECT collection, site FROM work JOIN host ON host.id = work.host"))
+    work.store.removal.forget(host)

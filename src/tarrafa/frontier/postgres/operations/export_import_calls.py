@@ -81,14 +81,3 @@ def import_hosts(work: PostgresTransaction, images: list[HostExport]) -> None:
         " SET value = greatest(number.value, excluded.value)",
         [last + 1],
     )
-
-
-@in_transaction
-def forget_host(work: PostgresTransaction, host: HostId) -> None:
-    db = work.db
-    db.lock_site_sessions(((number, host) for number in work.breadth_collections()), [host])
-    for table in ("url", "visit", "pending", "page", "due"):
-        db.prefetch_first(table, [(host,)], ALL_ROWS)
-    db.prefetch_first("shelf", db.rows("SELECT collection, host FROM work"), ALL_ROWS)
-    db.prefetch("site", db.rows("SELECT collection, site FROM work JOIN host ON host.id = work.host"))
-    work.store.transfer.forget_host(host)

@@ -8,8 +8,8 @@ import pytest
 
 from tarrafa import config
 from tarrafa.coordinator.audit import AuditLog
-from tarrafa.coordinator.node import local_control
-from tarrafa.coordinator.node.local_control import (
+from tarrafa.coordinator.node import control_socket
+from tarrafa.coordinator.node.control_socket import (
     ControlAction,
     ControlRequest,
     ControlResponse,
@@ -136,12 +136,12 @@ async def test_a_node_or_a_frontier_that_is_silent_is_named_and_nothing_is_chang
     harness: CoordinatorHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data, request = harness.ledger.data, ControlRequest("pause", "news", "ana@sea")
-    monkeypatch.setattr(local_control, "PING_S_MAX", 0.5)
+    monkeypatch.setattr(control_socket, "PING_S_MAX", 0.5)
     silent = await asyncio.start_unix_server(lambda reader, writer: None, str(control_socket_path(data)))
     with pytest.raises(Unreachable, match="the node did not answer within"):
         await send_control_request(data, request)
     silent.close()
-    monkeypatch.setattr(local_control, "PING_S_MAX", 60.0)
+    monkeypatch.setattr(control_socket, "PING_S_MAX", 60.0)
     monkeypatch.setattr(address, "ANSWER_TIMEOUT_S", 0.1)
     async with a_typist(harness) as typist:
         monkeypatch.setattr(harness.coordinator.frontier(), "time", asyncio.Event().wait)

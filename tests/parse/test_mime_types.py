@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarrafa.parse.mime_by_extension import TYPES, mime_types_of
+from tarrafa.parse.mime_types import TYPES, mime_types_of
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Guesses the MIME types of a URL by the file extension of its path.
+"""MIME types: those of pages, and those that the extension in a URL's path stands for.
 
 Promises: the MIME types that the extension of a URL's last path segment can stand for, so that a collection of pages
 can record a link to a photo or a film without fetching it. Doubtful extensions give no type: names served by programs
@@ -6,6 +6,10 @@ can record a link to a photo or a film without fetching it. Doubtful extensions 
 .ai, .sh), wiki pages (`File:Foo.jpg`) and source browsers (`/blob/main/logo.png`), which show a page about the file.
 Knows nothing of the type that a server really sends, and decodes no escapes: a canonical URL has no needless ones.
 """
+
+XHTML_TYPES = frozenset({"application/xhtml+xml", "application/vnd.wap.xhtml+xml"})
+HTML_TYPES = XHTML_TYPES | {"text/html"}
+PLAIN_TYPES = frozenset({"text/plain"})
 
 _OOXML = "application/vnd.openxmlformats-officedocument"
 _ODF = "application/vnd.oasis.opendocument"
