@@ -87,7 +87,7 @@ class IndexMatches:
 
     def merged(self, others: "IndexMatches", factor: float) -> "IndexMatches":
         """These matches and others that are none of them, whose scores count so many times; best first."""
-        scores = [*(factor * score for score in others.scores), *self.scores]
+        scores = [*[factor * score for score in others.scores], *self.scores]
         addresses = [*others._addresses, *self._addresses]
         order = sorted(range(len(scores)), key=scores.__getitem__, reverse=True)
         chosen, sorted_scores = list(map(addresses.__getitem__, order)), list(map(scores.__getitem__, order))
@@ -156,8 +156,7 @@ class IndexSnapshot:
             )
         hits = result.hits  # tantivy-py builds this list at each access
         total: int = result.count  # type: ignore[attr-defined]  # missing in tantivy's stub
-        scores, addresses = list(map(itemgetter(0), hits)), list(map(itemgetter(1), hits))
-        return IndexMatches(self, addresses, scores, total)
+        return IndexMatches(self, list(map(itemgetter(1), hits)), list(map(itemgetter(0), hits)), total)
 
     def field_values(self, field: str, addresses: list[tantivy.DocAddress]) -> list[Any]:
         """The values of a fast field of the `schema`, one per document."""

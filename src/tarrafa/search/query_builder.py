@@ -17,10 +17,10 @@ these pages, only the best matches of a shard gain from them (`BuiltQuery.late`)
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 from math import log, prod
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar, cast
 
 import tantivy
 from tantivy import Occur
@@ -40,9 +40,6 @@ from tarrafa.index.text_analysis import (
 )
 from tarrafa.model import UrlId
 from tarrafa.search.global_bm25 import (
-    Clauses,
-    OccurringReadings,
-    Readings,
     RecordingTermStatistics,
     Terms,
     TermStatistics,
@@ -68,6 +65,10 @@ RELATED_WORDS_SHARE = 0.2  # share of the words of a page that a related page mu
 COMMON_SHARE = 0.5  # share of the documents: the natural-language mode ignores words that are in more
 BM25_WEIGHT_MAX = 2.2  # times its rarity: the maximum of BM25 for a word (1 + k1, as in tantivy)
 
+Readings = tuple[str, tuple[Terms, ...]]  # a field, and the readings of a text
+OccurringReadings = dict[Terms, list[int]]  # with the documents that hold each of their terms
+Clauses = list[tuple[TantivyQuery, bool]]  # True: it is costly
+Made = TypeVar("Made")
 FindLinkingPages = Callable[[str], Iterable[UrlId]]  # the pages that link to a URL
 FindSynonyms = Callable[[str], tuple[str, ...]]  # the synonyms of a word or phrase
 FindSpellings = Callable[[str], Iterable[str]]  # the vocabulary entries of a folded word with accents
@@ -97,6 +98,20 @@ class SignedForm(NamedTuple):
 
     word: str
     gain: float
+
+
+class _TextClauses(NamedTuple):
+    """What finds a word or phrase, as far as documents hold it, and whether some shard may have any."""
+
+    content: TantivyQuery | None
+    may_occur: bool
+
+
+class _TextGains(NamedTuple):
+    """What adds to the score of pages with a word or phrase: the word in the title, and as it is typed."""
+
+    titles: list[tuple[str, TantivyQuery]]
+    form: TantivyQuery | None
 
 
 class BuiltQuery(NamedTuple):
@@ -131,8 +146,8 @@ class QueryBuilder:
         self._here, self._everywhere = local.written, overall.written
         self._linking, self._synonyms, self._subclasses = linking, synonyms, subclasses
         self._spellings = spellings
-        self._clauses_of_texts: dict[str, TantivyQuery | None] = {}
         self._occurring_readings: dict[Readings, OccurringReadings] = {}
+        self._made: dict[tuple[object, ...], object] = {}
         self._recording = overall if isinstance(overall, RecordingTermStatistics) else None
 
     def build(
@@ -169,7 +184,9 @@ class QueryBuilder:
             return BuiltQuery(TantivyQuery.boolean_query([*whole, *parts]), late, is_whole=True, signed=signed)
         found = self._found(_with_parts(content), [] if related else added, more)
         together = TantivyQuery.boolean_query([*whole, *parts]) if whole else None
-        return BuiltQuery(TantivyQuery.boolean_query([*parts, *found]), late, together, lacks, signed=signed)
+        several = [*parts, *found]
+        matches = found[0][1] if len(several) == 1 else TantivyQuery.boolean_query(several)
+        return BuiltQuery(matches, late, together, lacks, signed=signed)
 
     def _needed(self, content: QueryGroup) -> tuple[list[QueryNode], bool]:
         """The parts of plain words that a page should hold all of, without function words; and whether one occurs
@@ -205,17 +222,19 @@ class QueryBuilder:
 
     def _forms(self, content: QueryGroup) -> list[tuple[str, TantivyQuery]]:
         """The words as they are typed, in pages that write them so: not as another word of the same stem."""
-        found = dict[str, TantivyQuery]()
-        for text in content.texts:
-            several = words(text)
-            if len(several) != 1 or text in found or is_function_word(text) or len(found) == FORMS_MAX:
-                continue
-            entries = [entry for entry in self._entries(several[0]) if self._local.frequency(schema.WORDS, entry)]
-            occurring = self._occurring(schema.ALL, readings(text))
-            if entries and occurring:
-                some = [TantivyQuery.term_query(schema.SCHEMA, schema.WORDS, entry, "basic") for entry in entries]
-                found[text] = TantivyQuery.const_score_query(_any(some), FORM_SHARE * self._common(occurring))
-        return list(found.items())
+        found = {text: form for text in content.texts if (form := self._gains(text).form) is not None}
+        return list(found.items())[:FORMS_MAX]
+
+    def _form(self, text: str) -> TantivyQuery | None:
+        several = words(text)
+        if len(several) != 1 or is_function_word(text):
+            return None
+        entries = [entry for entry in self._entries(several[0]) if self._local.frequency(schema.WORDS, entry)]
+        occurring = self._occurring(schema.ALL, readings(text))
+        if not entries or not occurring:
+            return None
+        some = [TantivyQuery.term_query(schema.SCHEMA, schema.WORDS, entry, "basic") for entry in entries]
+        return TantivyQuery.const_score_query(_any(some), FORM_SHARE * self._common(occurring))
 
     def _entries(self, word: str) -> list[str]:
         """The vocabulary entries of a word. Typed without accents it stands for all its spellings, else for itself."""
@@ -301,7 +320,7 @@ class QueryBuilder:
         """Whether a part may be found in some shard; only words are looked up."""
         if not isinstance(node, QueryText):
             return True
-        return any(self._occurring(field, self._spelled(node.text)) for field in (schema.ALL, schema.TEMPLATE))
+        return self._clauses_of(node.text).may_occur
 
     def _natural(self, query: QueryGroup) -> QueryGroup:
         ignored = common_words(query, self._overall)
@@ -363,11 +382,33 @@ class QueryBuilder:
         """Pages with this word or phrase anywhere, or with a synonym, or with `email` for `e-mail`; None if there are
         none.
         """
-        known = self._clauses_of_texts
-        if text not in known:
-            clauses = [*self._weighed(schema.ALL, self._spelled(text)), *self._in_template(self._all_readings(text))]
-            known[text] = _any(clauses) if clauses else None
-        return known[text]
+        return self._clauses_of(text).content
+
+    def _clauses_of(self, text: str) -> _TextClauses:
+        synonyms = self._synonyms(text)
+        return self._once(("text", text, synonyms), lambda: self._text_clauses(text, synonyms))
+
+    def _text_clauses(self, text: str, synonyms: tuple[str, ...]) -> _TextClauses:
+        spelled = self._spelled(text)
+        clauses = [*self._weighed(schema.ALL, spelled), *self._in_template(self._all_readings(text))]
+        may_occur = any(self._occurring(field, spelled) for field in (schema.ALL, schema.TEMPLATE))
+        return _TextClauses(_any(clauses) if clauses else None, may_occur)
+
+    def _gains(self, text: str) -> _TextGains:
+        return self._once(("gains", text), lambda: _TextGains(self._title(text), self._form(text)))
+
+    def _once(self, key: tuple[object, ...], make: Callable[[], Made]) -> Made:
+        """What is made for this key in this query; by the counts of one shard alone, in all its queries."""
+        if self._recording is not None:
+            return self._recording.remember(key, partial(self._with_all_counts, make))
+        if key not in self._made:
+            self._made[key] = make()
+        return cast(Made, self._made[key])
+
+    def _with_all_counts(self, make: Callable[[], Made]) -> Made:
+        """Make something with its own counts, all of which are recorded."""
+        self._occurring_readings.clear()
+        return make()
 
     def _in_template(self, alternatives: tuple[Terms, ...]) -> list[TantivyQuery]:
         """The same in templates. What is in those of most pages finds the pages that hold it themselves, if any do."""
@@ -390,9 +431,11 @@ class QueryBuilder:
 
     def _titles(self, content: QueryGroup) -> list[tuple[str, TantivyQuery]]:
         """The same words in the title alone. Of a phrase, each word: titles are short enough."""
+        return [title for text in content.texts for title in self._gains(text).titles]
+
+    def _title(self, text: str) -> list[tuple[str, TantivyQuery]]:
         return [
             (word, clause)
-            for text in content.texts
             for word in words(text)
             for clause in self._weighed(schema.TITLE, readings(word), TITLE_SHARE)
         ]
@@ -402,8 +445,14 @@ class QueryBuilder:
         return [
             (f"{left} {right}", clause, is_late)
             for left, right, between in _neighbours(content)
-            for clause, is_late in self._clauses(schema.ALL, _in_a_row(f"{left} {right}"), PAIR_SHARE, between)
+            for clause, is_late in self._pair(left, right, between)
         ]
+
+    def _pair(self, left: str, right: str, between: int) -> Clauses:
+        def clauses() -> Clauses:
+            return self._clauses(schema.ALL, _in_a_row(f"{left} {right}"), PAIR_SHARE, between)
+
+        return self._once(("pair", left, right, between), clauses)
 
     def _weighed(self, field: str, alternatives: tuple[Terms, ...], share: float = 1.0) -> list[TantivyQuery]:
         return [clause for clause, _ in self._clauses(field, alternatives, share)]
@@ -415,9 +464,6 @@ class QueryBuilder:
         occurring, found = self._occurring(field, alternatives), Clauses()
         if not occurring:
             return found
-        remembered = self._recording.remembered.clauses if self._recording is not None else {}
-        if made := remembered.get((field, alternatives, share, between)):
-            return made
         common, frequency = share * self._common(occurring), self._local.frequency
         for terms, counts in occurring.items():
             sought = SoughtPhrase(field, terms) if between else SoughtPhrase.of(field, terms)
@@ -426,7 +472,6 @@ class QueryBuilder:
             if all(here):
                 is_late = len(sought.terms) > 1 and self._together(counts) > EARLY_PAIR_DOCUMENTS_MAX
                 found.append((_boosted(sought.query(between), common / _idf(here, self._here)), is_late))
-        remembered[field, alternatives, share, between] = found
         return found
 
     def _together(self, counts: list[int]) -> float:
@@ -435,17 +480,13 @@ class QueryBuilder:
 
     def _occurring(self, field: str, alternatives: tuple[Terms, ...]) -> OccurringReadings:
         """The readings that some shard holds, with the global document frequency of each of their terms."""
-        key = field, alternatives
+        key, count = (field, alternatives), self._overall.frequency
         found = self._occurring_readings.get(key)
         if found is None:
-            found = self._counted(key) if self._recording is None else self._recording.occurring(key, self._counted)
+            counted = {terms: [count(field, term) for term in terms] for terms in alternatives}
+            found = {terms: counts for terms, counts in counted.items() if counts and all(counts)}
             self._occurring_readings[key] = found
         return found
-
-    def _counted(self, key: Readings) -> OccurringReadings:
-        field, alternatives = key
-        counted = {terms: [self._overall.frequency(field, term) for term in terms] for terms in alternatives}
-        return {terms: counts for terms, counts in counted.items() if counts and all(counts)}
 
     def _common(self, occurring: OccurringReadings) -> float:
         """The rarity of these readings, all together and in all shards."""
