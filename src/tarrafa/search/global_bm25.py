@@ -81,11 +81,14 @@ class RecordingTermStatistics:
                 own, self.counts = self.counts, before
             known = self._remembered.known[key] = own, made
         for field, counts in known[0].items():
-            if field in self.counts:
-                self.counts[field].update(counts)
-            else:
-                self.counts[field] = counts.copy()
+            self.record(field, counts)
         return cast(Made, known[1])
+
+    def record(self, field: str, counts: dict[str, int]) -> None:
+        if field in self.counts:
+            self.counts[field].update(counts)
+        else:
+            self.counts[field] = counts.copy()
 
     @property
     def written(self) -> int:

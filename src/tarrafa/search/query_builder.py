@@ -17,7 +17,7 @@ these pages, only the best matches of a shard gain from them (`BuiltQuery.late`)
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import pairwise
 from math import log, prod
 from typing import NamedTuple, TypeVar, cast
@@ -146,7 +146,7 @@ class QueryBuilder:
         self._here, self._everywhere = local.written, overall.written
         self._linking, self._synonyms, self._subclasses = linking, synonyms, subclasses
         self._spellings = spellings
-        self._occurring_readings: dict[Readings, OccurringReadings] = {}
+        self._occurring_readings: dict[Readings, tuple[OccurringReadings, dict[str, int]]] = {}
         self._made: dict[tuple[object, ...], object] = {}
         self._recording = overall if isinstance(overall, RecordingTermStatistics) else None
 
@@ -399,16 +399,10 @@ class QueryBuilder:
 
     def _once(self, key: tuple[object, ...], make: Callable[[], Made]) -> Made:
         """What is made for this key in this query; by the counts of one shard alone, in all its queries."""
-        if self._recording is not None:
-            return self._recording.remember(key, partial(self._with_all_counts, make))
-        if key not in self._made:
-            self._made[key] = make()
-        return cast(Made, self._made[key])
-
-    def _with_all_counts(self, make: Callable[[], Made]) -> Made:
-        """Make something with its own counts, all of which are recorded."""
-        self._occurring_readings.clear()
-        return make()
+        made = self._made.get(key)
+        if made is None:
+            made = self._made[key] = make() if self._recording is None else self._recording.remember(key, make)
+        return cast(Made, made)
 
     def _in_template(self, alternatives: tuple[Terms, ...]) -> list[TantivyQuery]:
         """The same in templates. What is in those of most pages finds the pages that hold it themselves, if any do."""
@@ -437,8 +431,16 @@ class QueryBuilder:
         return [
             (word, clause)
             for word in words(text)
-            for clause in self._weighed(schema.TITLE, readings(word), TITLE_SHARE)
+            for clause in self._weighed(schema.TITLE, self._known_readings(word), TITLE_SHARE)
         ]
+
+    def _known_readings(self, word: str) -> tuple[Terms, ...]:
+        """The readings that a title may hold: each term there is in `all` too or, of the name of a site, in `template`.
+        To look a term up takes 2 us.
+        """
+        own = readings(word)
+        known = (*self._occurring(schema.ALL, own), *self._occurring(schema.TEMPLATE, own))
+        return tuple([terms for terms in own if len(terms) > 1 or terms in known])
 
     def _pairs(self, content: QueryGroup) -> list[tuple[str, TantivyQuery, bool]]:
         """Neighbours in the query, as neighbours in the page; True: they are costly."""
@@ -481,12 +483,15 @@ class QueryBuilder:
     def _occurring(self, field: str, alternatives: tuple[Terms, ...]) -> OccurringReadings:
         """The readings that some shard holds, with the global document frequency of each of their terms."""
         key, count = (field, alternatives), self._overall.frequency
-        found = self._occurring_readings.get(key)
-        if found is None:
-            counted = {terms: [count(field, term) for term in terms] for terms in alternatives}
-            found = {terms: counts for terms, counts in counted.items() if counts and all(counts)}
-            self._occurring_readings[key] = found
-        return found
+        known = self._occurring_readings.get(key)
+        if known is None:
+            counts = {term: count(field, term) for terms in alternatives for term in terms}
+            several = ((terms, [counts[term] for term in terms]) for terms in alternatives)
+            known = {terms: found for terms, found in several if found and all(found)}, counts
+            self._occurring_readings[key] = known
+        elif self._recording is not None:
+            self._recording.record(field, known[1])
+        return known[0]
 
     def _common(self, occurring: OccurringReadings) -> float:
         """The rarity of these readings, all together and in all shards."""
