@@ -36,6 +36,7 @@ from tarrafa.index.text_analysis import (
     is_function_word,
     own_entry,
     readings,
+    readings_in_a_row,
     words,
 )
 from tarrafa.model import UrlId
@@ -277,8 +278,8 @@ class QueryBuilder:
             *(ScoreComponent("title", what, clause) for what, clause in self._titles(content)),
             *(ScoreComponent("form", what, clause) for what, clause in self._forms(content)),
             *(
-                ScoreComponent("pair", what, clause, PAIR_SHARE * self._most(_in_a_row(what)), is_late)
-                for what, clause, is_late in self._pairs(content)
+                ScoreComponent("pair", " ".join(pair), clause, PAIR_SHARE * self._most(_in_a_row(*pair)), is_late)
+                for pair, clause, is_late in self._pairs(content)
             ),
         ]
 
@@ -442,17 +443,17 @@ class QueryBuilder:
         known = (*self._occurring(schema.ALL, own), *self._occurring(schema.TEMPLATE, own))
         return tuple([terms for terms in own if len(terms) > 1 or terms in known])
 
-    def _pairs(self, content: QueryGroup) -> list[tuple[str, TantivyQuery, bool]]:
+    def _pairs(self, content: QueryGroup) -> list[tuple[tuple[str, str], TantivyQuery, bool]]:
         """Neighbours in the query, as neighbours in the page; True: they are costly."""
         return [
-            (f"{left} {right}", clause, is_late)
+            ((left, right), clause, is_late)
             for left, right, between in _neighbours(content)
             for clause, is_late in self._pair(left, right, between)
         ]
 
     def _pair(self, left: str, right: str, between: int) -> Clauses:
         def clauses() -> Clauses:
-            return self._clauses(schema.ALL, _in_a_row(f"{left} {right}"), PAIR_SHARE, between)
+            return self._clauses(schema.ALL, _in_a_row(left, right), PAIR_SHARE, between)
 
         return self._once(("pair", left, right, between), clauses)
 
@@ -651,9 +652,9 @@ def _idf(counts: Iterable[int], documents: int) -> float:
     return rarity
 
 
-def _in_a_row(text: str) -> tuple[Terms, ...]:
+def _in_a_row(left: str, right: str) -> tuple[Terms, ...]:
     """The readings of two words that are two terms."""
-    return tuple([terms for terms in readings(text) if len(terms) > 1])
+    return tuple([terms for terms in readings_in_a_row(left, right) if len(terms) > 1])
 
 
 def _neighbours(content: QueryGroup) -> Iterator[tuple[str, str, int]]:
