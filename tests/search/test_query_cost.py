@@ -50,6 +50,7 @@ def test_remembered_readings_are_counted_for_each_request(tmp_path):
 def test_a_title_is_searched_for_each_term_that_it_has(tmp_path, text):
     """Terms are looked up in titles where the text has them, or the template: of a site's name it has each."""
     page = a_page("http://a.test/", "Uma rede seca.", title="Nota — Porto")
+    assert page.page is not None
     page = replace(page, page=replace(page.page, headline="Nota"))
     asker = fill(new_data(tmp_path), page, a_page("http://b.test/", "Um farol de nota.", title="Farol"))
     hits = asker.search(text).hits

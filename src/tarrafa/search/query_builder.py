@@ -108,13 +108,6 @@ class _TextClauses(NamedTuple):
     may_occur: bool
 
 
-class _TextGains(NamedTuple):
-    """What adds to the score of pages with a word or phrase: the word in the title, and as it is typed."""
-
-    titles: list[tuple[str, TantivyQuery]]
-    form: TantivyQuery | None
-
-
 class BuiltQuery(NamedTuple):
     """`matches` finds the documents and scores them; each of `late` adds to the scores of the best of them. (As one
     union they would be five times as slow: tantivy reads the positions of all documents between those wanted.) So does
@@ -223,7 +216,7 @@ class QueryBuilder:
 
     def _forms(self, content: QueryGroup) -> list[tuple[str, TantivyQuery]]:
         """The words as they are typed, in pages that write them so: not as another word of the same stem."""
-        found = {text: form for text in content.texts if (form := self._gains(text).form) is not None}
+        found = {text: form for text in content.texts if (form := self._gains(text)[1]) is not None}
         return list(found.items())[:FORMS_MAX]
 
     def _form(self, text: str) -> TantivyQuery | None:
@@ -395,8 +388,9 @@ class QueryBuilder:
         may_occur = any(self._occurring(field, spelled) for field in (schema.ALL, schema.TEMPLATE))
         return _TextClauses(_any(clauses) if clauses else None, may_occur)
 
-    def _gains(self, text: str) -> _TextGains:
-        return self._once(("gains", text), lambda: _TextGains(self._title(text), self._form(text)))
+    def _gains(self, text: str) -> tuple[list[tuple[str, TantivyQuery]], TantivyQuery | None]:
+        """A word or phrase in titles, and as it is typed: both add to the scores of pages."""
+        return self._once(("gains", text), lambda: (self._title(text), self._form(text)))
 
     def _once(self, key: tuple[object, ...], make: Callable[[], Made]) -> Made:
         """What is made for this key in this query; by the counts of one shard alone, in all its queries."""
@@ -426,7 +420,7 @@ class QueryBuilder:
 
     def _titles(self, content: QueryGroup) -> list[tuple[str, TantivyQuery]]:
         """The same words in the title alone. Of a phrase, each word: titles are short enough."""
-        return [title for text in content.texts for title in self._gains(text).titles]
+        return [title for text in content.texts for title in self._gains(text)[0]]
 
     def _title(self, text: str) -> list[tuple[str, TantivyQuery]]:
         return [
@@ -452,10 +446,8 @@ class QueryBuilder:
         ]
 
     def _pair(self, left: str, right: str, between: int) -> Clauses:
-        def clauses() -> Clauses:
-            return self._clauses(schema.ALL, _in_a_row(left, right), PAIR_SHARE, between)
-
-        return self._once(("pair", left, right, between), clauses)
+        key = ("pair", left, right, between)
+        return self._once(key, lambda: self._clauses(schema.ALL, _in_a_row(left, right), PAIR_SHARE, between))
 
     def _weighed(self, field: str, alternatives: tuple[Terms, ...], share: float = 1.0) -> list[TantivyQuery]:
         return [clause for clause, _ in self._clauses(field, alternatives, share)]
