@@ -108,6 +108,23 @@ class _TextClauses(NamedTuple):
     may_occur: bool
 
 
+class _Gains(NamedTuple):
+    """What adds to the scores of pages: words in titles, words as they are typed, and neighbours."""
+
+    titles: list[TantivyQuery]
+    forms: list[TantivyQuery]
+    pairs: list[TantivyQuery]
+
+    def for_forms(self, must: list[tuple[Occur, TantivyQuery]]) -> TantivyQuery:
+        """The pages with all of these parts, and what they gain from forms, each form by itself: of a union, tantivy
+        reads all documents between the matches, which took four times as long as all else.
+        """
+        query = must[0][1] if len(must) == 1 else TantivyQuery.boolean_query(must)
+        for form in self.forms:
+            query = TantivyQuery.boolean_query([(Occur.Must, query), (Occur.Should, form)])
+        return query
+
+
 class BuiltQuery(NamedTuple):
     """`matches` finds the documents and scores them; each of `late` adds to the scores of the best of them. (As one
     union they would be five times as slow: tantivy reads the positions of all documents between those wanted.) So does
@@ -169,14 +186,14 @@ class QueryBuilder:
         late = tuple(clause for _, clause, is_late in pairs if is_late)
         if not content.parts:
             return BuiltQuery(TantivyQuery.boolean_query(parts))
-        more = [clause for _, clause in (*self._titles(content), *self._forms(content))]
-        more += [clause for _, clause, is_late in pairs if not is_late]
+        titles, forms = ([clause for _, clause in one] for one in (self._titles(content), self._forms(content)))
+        gains = _Gains(titles, forms, [clause for _, clause, is_late in pairs if not is_late])
         signed = tuple(self._signed(content))
         needed, lacks = self._needed(content) if not related else ([], False)
-        whole = self._whole(content, needed, [*added, *more]) if needed else []
+        whole = self._whole(content, needed, added, gains) if needed else []
         if whole and not lacks and not loose and self._are_many(needed):
             return BuiltQuery(TantivyQuery.boolean_query([*whole, *parts]), late, is_whole=True, signed=signed)
-        found = self._found(_with_parts(content), [] if related else added, more)
+        found = self._found(_with_parts(content), [] if related else added, gains)
         together = TantivyQuery.boolean_query([*whole, *parts]) if whole else None
         several = [*parts, *found]
         matches = found[0][1] if len(several) == 1 else TantivyQuery.boolean_query(several)
@@ -194,14 +211,15 @@ class QueryBuilder:
         return occurring if is_tiered else [], 0 < len(occurring) < len(speaking)
 
     def _whole(
-        self, content: QueryGroup, needed: list[QueryNode], more: list[TantivyQuery]
+        self, content: QueryGroup, needed: list[QueryNode], added: list[TantivyQuery], gains: "_Gains"
     ) -> list[tuple[Occur, TantivyQuery]]:
         """The pages with all needed parts; the other parts add to the score."""
         must = [(Occur.Must, self._node(node) or TantivyQuery.empty_query()) for node in needed]
         others = [node for _, node in content.parts if node not in needed]
         others += [_parts_of(node) for node in needed if is_compound(node)]
         some = [clause for node in others if (clause := self._additional(node)) is not None]
-        return [*must, *((Occur.Should, clause) for clause in (*some, *more))]
+        several = [*some, *added, *gains.titles, *gains.pairs]
+        return [(Occur.Must, gains.for_forms(must)), *((Occur.Should, clause) for clause in several)]
 
     def _are_many(self, needed: list[QueryNode]) -> bool:
         """Whether all of these words are in more documents of all shards than can be shown, if they are independent."""
@@ -283,17 +301,20 @@ class QueryBuilder:
     # -- the parts -------------------------------------------------------------------------------------------------
 
     def _found(
-        self, content: QueryGroup, added: list[TantivyQuery], more: list[TantivyQuery]
+        self, content: QueryGroup, added: list[TantivyQuery], gains: "_Gains"
     ) -> list[tuple[Occur, TantivyQuery]]:
         """The typed or the added content must match; where some part is required, the added content only adds to the
-        score, as `more` always does.
+        score, as gains always do.
         """
+        more = [*gains.titles, *gains.forms, *gains.pairs]
         if joining := self._joining_words(content):
             content = QueryGroup(tuple(part for part in content.parts if part not in joining))
             more = [*(clause for _, node in joining if (clause := self._additional(node)) is not None), *more]
             return [(Occur.Must, _any([self._group(content), *added])), *((Occur.Should, one) for one in more)]
         if content.with_sign(Sign.MUST):
-            return [(Occur.Must, self._group(content)), *((Occur.Should, one) for one in (*added, *more))]
+            several = [*added, *gains.titles, *gains.pairs]
+            required = gains.for_forms([(Occur.Must, self._group(content))])
+            return [(Occur.Must, required), *((Occur.Should, one) for one in several)]
         if all(isinstance(node, QueryText) and len(words(node.text)) == 1 for _, node in content.parts):
             # A page with the word in its title has the word in `all`. One flat TantivyQuery takes tantivy a quarter
             # less time.
