@@ -18,6 +18,7 @@ from tarrafa.index.text_analysis import (
     portuguese_singular,
     primary_language,
     readings,
+    readings_in_a_row,
     template_entries,
     vocabulary_entries,
     words,
@@ -83,6 +84,12 @@ def test_a_query_word_is_read_in_every_language_once():
     assert readings("luz") == (("luz",), ("luz'",), ("luz.",))
     assert readings("guarda-chuva")[0] == ("guard", "chuv")
     assert readings("!?") == ((),)
+
+
+@pytest.mark.parametrize("left", ["funções", "C++", "1½", "Straße", "guarda-chuva", "—", "x"])
+@pytest.mark.parametrize("right", ["luz", "(mar)", "İstanbul", "de", "!?"])
+def test_two_words_are_read_side_by_side_as_one_text_is(left, right):
+    assert readings_in_a_row(left, right) == list(readings(f"{left} {right}"))
 
 
 def test_what_stands_between_spaces_may_hold_several_words_or_none():

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tarrafa.index import reader
 from tarrafa.model import VisitRecord
@@ -27,7 +28,15 @@ def some_pages(count: int) -> Iterator[VisitRecord]:
 def test_remembered_readings_are_counted_for_each_request(tmp_path):
     data = new_data(tmp_path)
     fill(data, *some_pages(30))
-    texts = ["rede pesca", '"rede pesca" mar', "mar -rede", "redes xyzzy", "intitle:mar porto"]
+    texts = [
+        "rede pesca",
+        '"rede pesca" mar',
+        "mar -rede",
+        "redes xyzzy",
+        "intitle:mar porto",
+        "+rede de-pesca",
+        "pesca",
+    ]
     shard = LocalShard(data)
     for request in map(SearchRequest, [*texts, *texts]):
         fresh, known = LocalShard(data).statistics(request), shard.statistics(request)
@@ -35,6 +44,22 @@ def test_remembered_readings_are_counted_for_each_request(tmp_path):
         assert len(shard.top_matches(request, known, 20).candidates) == len(
             shard.top_matches(request, fresh, 20).candidates
         )
+
+
+@pytest.mark.parametrize("text", ["nota", "porto", "farol"])
+def test_a_title_is_searched_for_each_term_that_it_has(tmp_path, text):
+    """Terms are looked up in titles where the text has them, or the template: of a site's name it has each."""
+    page = a_page("http://a.test/", "Uma rede seca.", title="Nota — Porto")
+    assert page.page is not None
+    page = replace(page, page=replace(page.page, headline="Nota"))
+    asker = fill(new_data(tmp_path), page, a_page("http://b.test/", "Um farol de nota.", title="Farol"))
+    hits = asker.search(text).hits
+    gains = {
+        hit.url: [part.kind for part in asker.searcher.explain_score(SearchRequest(text), hit.url)] for hit in hits
+    }
+    assert [url for url, kinds in gains.items() if "title" in kinds] == [
+        "http://b.test/" if text == "farol" else "http://a.test/"
+    ]
 
 
 def test_a_new_commit_is_counted_anew(tmp_path):

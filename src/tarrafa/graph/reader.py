@@ -210,8 +210,8 @@ class GraphReader:
             return list(map(known.__getitem__, ids))
         except KeyError:
             unknown = [key for key in ids if key not in known]
-        found = self._look_up(unknown, collection)
-        known.update((key, found.get(key)) for key in unknown)
+        known.update(dict.fromkeys(unknown))
+        known.update(self._look_up(unknown, collection))
         return list(map(known.__getitem__, ids))
 
     def _known(self, collection: str | None) -> StandingCache:
@@ -233,18 +233,18 @@ class GraphReader:
         return known
 
     def _look_up(self, ids: Sequence[UrlId], collection: str | None) -> dict[UrlId, NodeStanding]:
+        """In one query whose text is always the same: SQLite prepares it once."""
         known: dict[UrlId, NodeStanding] = {}
         rank_of = self._ranked().rank_of
-        for start in range(0, len(ids), IDS_PER_QUERY):
-            part = ids[start : start + IDS_PER_QUERY]
-            found = self._rows(
-                f"""SELECT n.id, n.in_links, n.node FROM nodes n WHERE n.id IN ({", ".join("?" * len(part))})
-                    AND (? IS NULL OR n.collection = (SELECT collection FROM collections WHERE name = ?))""",  # noqa: S608
-                (*part, collection, collection),
-            )
-            for key, in_links, node in found:
-                before = known.get(key, (0, 0.0))
-                known[key] = (max(in_links, before[0]), max(rank_of(node), before[1]))
+        found = self._rows(
+            """SELECT n.id, n.in_links, n.node FROM carray(?) c CROSS JOIN nodes n ON n.id = c.value
+               WHERE ?2 IS NULL OR n.collection = (SELECT collection FROM collections WHERE name = ?2)""",
+            (apsw.carray(tuple(ids)), collection),
+        )
+        for key, in_links, node in found:
+            before = known.get(key)
+            one = in_links, rank_of(node)
+            known[key] = one if before is None else (max(one[0], before[0]), max(one[1], before[1]))
         return known
 
     def linking_ids(self, url: str, collection: str | None, limit: int) -> list[UrlId]:

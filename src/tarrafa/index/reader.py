@@ -34,6 +34,7 @@ LANGUAGES_MAX = 50  # that are listed
 FREQUENCIES_CACHED_MAX = 100_000  # terms whose document frequency is cached
 ROWS_REMEMBERED_MAX = 20_000  # documents of an index whose fast fields are remembered: 8 MB
 STORED_CHARS_REMEMBERED_MAX = 8_000_000  # of the text of displayed documents
+URL_ID = "id"  # a field whose two halves the index has
 DocumentAddress = tuple[int, int]  # segment and document
 _place = attrgetter("segment_ord", "doc")
 
@@ -53,11 +54,11 @@ class IndexMatches:
         return len(self.scores)
 
     def field_values(self, field: str) -> list[Any]:
-        """The values of a fast field of the `schema`, one per match."""
+        """The values of URL_ID or of a fast field of the `schema`, one per match."""
         return self._snapshot.field_values(field, self._addresses)
 
     def ids(self) -> list[UrlId]:
-        return join_url_ids(self.field_values(schema.ID_HIGH), self.field_values(schema.ID_LOW))
+        return self.field_values(URL_ID)
 
     def columns(self, fields: tuple[str, ...]) -> list[Sequence[Any]]:
         """The values of several fast fields, a column for each. In a small index they are remembered with the snapshot:
@@ -67,12 +68,15 @@ class IndexMatches:
         if not self._addresses or self._snapshot.written > ROWS_REMEMBERED_MAX:
             return [self.field_values(field) for field in fields]
         known, places = self._snapshot.remembered_rows(fields), self.addresses()
-        if not all(map(known.__contains__, places)):
+        try:
+            rows = [known[place] for place in places]
+        except KeyError:
             unknown = [at for at, place in enumerate(places) if place not in known]
             addresses = list(map(self._addresses.__getitem__, unknown))
             columns = (self._snapshot.field_values(field, addresses) for field in fields)
             known.update(zip(map(places.__getitem__, unknown), zip(*columns, strict=True), strict=True))
-        return list(zip(*map(known.__getitem__, places), strict=True))
+            rows = [known[place] for place in places]
+        return list(zip(*rows, strict=True))
 
     def addresses(self) -> list[DocumentAddress]:
         return list(map(_place, self._addresses))
@@ -87,7 +91,7 @@ class IndexMatches:
 
     def merged(self, others: "IndexMatches", factor: float) -> "IndexMatches":
         """These matches and others that are none of them, whose scores count so many times; best first."""
-        scores = [*(factor * score for score in others.scores), *self.scores]
+        scores = [*[factor * score for score in others.scores], *self.scores]
         addresses = [*others._addresses, *self._addresses]
         order = sorted(range(len(scores)), key=scores.__getitem__, reverse=True)
         chosen, sorted_scores = list(map(addresses.__getitem__, order)), list(map(scores.__getitem__, order))
@@ -156,11 +160,12 @@ class IndexSnapshot:
             )
         hits = result.hits  # tantivy-py builds this list at each access
         total: int = result.count  # type: ignore[attr-defined]  # missing in tantivy's stub
-        scores, addresses = list(map(itemgetter(0), hits)), list(map(itemgetter(1), hits))
-        return IndexMatches(self, addresses, scores, total)
+        return IndexMatches(self, list(map(itemgetter(1), hits)), list(map(itemgetter(0), hits)), total)
 
     def field_values(self, field: str, addresses: list[tantivy.DocAddress]) -> list[Any]:
         """The values of a fast field of the `schema`, one per document."""
+        if field == URL_ID:
+            return join_url_ids(*[self.field_values(half, addresses) for half in (schema.ID_HIGH, schema.ID_LOW)])
         with schema.tantivy_errors(self._path):
             return self._searcher.fast_field_values(field, addresses)
 

@@ -242,7 +242,18 @@ def analyze(text: str, language: str, tokens_max: int | None = None) -> str:
 @lru_cache(10_000)
 def readings(text: str) -> tuple[tuple[str, ...], ...]:
     """The possible terms of a query's words in the index: in each language, without repetition."""
-    return tuple(dict.fromkeys(tuple(analyze(text, language).split()) for language in _TERMS))
+    return tuple(dict.fromkeys(_terms_by_analysis(text)))
+
+
+def readings_in_a_row(left: str, right: str) -> list[tuple[str, ...]]:
+    """The readings of two words of a query, side by side."""
+    both = zip(_terms_by_analysis(left), _terms_by_analysis(right), strict=True)
+    return list(dict.fromkeys([one + other for one, other in both]))
+
+
+@lru_cache(10_000)
+def _terms_by_analysis(text: str) -> tuple[tuple[str, ...], ...]:
+    return tuple([tuple(analyze(text, language).split()) for language in _TERMS])
 
 
 # -- frequent words ----------------------------------------------------------------------------------------------------

@@ -9,9 +9,8 @@ but their terms.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
-
-from tantivy import Query as TantivyQuery
+from functools import lru_cache
+from typing import Protocol, TypeVar, cast
 
 from tarrafa.index import schema
 from tarrafa.index.text_analysis import readings
@@ -21,9 +20,8 @@ BM25_B = 0.75  # as in tantivy: how much lengths matter
 CLOSE_SHARE = 0.005  # mean lengths that differ by less are treated as equal: a correction costs a millisecond
 
 Terms = tuple[str, ...]
-Readings = tuple[str, tuple[Terms, ...]]  # a field, and the readings of a text
-OccurringReadings = dict[Terms, list[int]]  # with the documents that hold each of their terms
-Clauses = list[tuple[TantivyQuery, bool]]  # True: it is costly
+Counts = dict[str, dict[str, int]]  # of documents with a term, by field
+Made = TypeVar("Made")
 
 
 # -- terms -------------------------------------------------------------------------------------------------------------
@@ -40,23 +38,27 @@ class TermStatistics(Protocol):
 
 def document_frequency(word: str, counting: TermStatistics, field: str = schema.ALL) -> int:
     """The number of documents that hold a word, in any reading; a word that stands only in templates counts there."""
-    terms = {terms[0] for terms in readings(word) if terms}
-    found = sum(counting.frequency(field, term) for term in terms)
+    terms, frequency = _first_terms(word), counting.frequency
+    found = sum([frequency(field, term) for term in terms])
     if not found and field == schema.ALL:
-        return sum(counting.frequency(schema.TEMPLATE, term) for term in terms)
+        return sum([frequency(schema.TEMPLATE, term) for term in terms])
     return found
 
 
+@lru_cache(10_000)
+def _first_terms(word: str) -> frozenset[str]:
+    return frozenset(terms[0] for terms in readings(word) if terms)
+
+
 class RememberedReadings:
-    """What queries in one snapshot have asked about readings: counts of terms, and clauses by that shard's counts."""
+    """What queries on one snapshot have made of a shard's counts of words and pairs, and the counts that it needed."""
 
     def __init__(self) -> None:
-        self.counts: dict[Readings, tuple[dict[str, int], OccurringReadings]] = {}
-        self.clauses: dict[tuple[str, tuple[Terms, ...], float, int], Clauses] = {}
+        self.known: dict[tuple[object, ...], tuple[Counts, object]] = {}
 
     @property
     def is_full(self) -> bool:
-        return len(self.clauses) >= READINGS_REMEMBERED_MAX or len(self.counts) >= READINGS_REMEMBERED_MAX
+        return len(self.known) >= READINGS_REMEMBERED_MAX
 
 
 class RecordingTermStatistics:
@@ -65,19 +67,28 @@ class RecordingTermStatistics:
     """
 
     def __init__(self, counting: TermStatistics, remembered: RememberedReadings) -> None:
-        self._counting, self.remembered = counting, remembered
-        self.counts: dict[str, dict[str, int]] = {}
+        self._counting, self._remembered = counting, remembered
+        self.counts: Counts = {}
 
-    def occurring(self, key: Readings, count: Callable[[Readings], OccurringReadings]) -> OccurringReadings:
-        """The readings that occur, counted now or remembered; their terms are recorded in either case."""
-        known = self.remembered.counts.get(key)
+    def remember(self, key: tuple[object, ...], make: Callable[[], Made]) -> Made:
+        """What was made for this key on this snapshot, now or before; its terms are recorded in either case."""
+        known = self._remembered.known.get(key)
         if known is None:
-            found = count(key)
-            own = self.counts.get(key[0], {})
-            counts = {term: own[term] for terms in key[1] for term in terms}
-            known = self.remembered.counts[key] = counts, found
-        self.counts.setdefault(key[0], {}).update(known[0])
-        return known[1]
+            before, self.counts = self.counts, {}
+            try:
+                made = make()
+            finally:
+                own, self.counts = self.counts, before
+            known = self._remembered.known[key] = own, made
+        for field, counts in known[0].items():
+            self.record(field, counts)
+        return cast(Made, known[1])
+
+    def record(self, field: str, counts: dict[str, int]) -> None:
+        if field in self.counts:
+            self.counts[field].update(counts)
+        else:
+            self.counts[field] = counts.copy()
 
     @property
     def written(self) -> int:

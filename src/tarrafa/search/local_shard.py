@@ -18,7 +18,7 @@ import threading
 import time
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import exp2
 from operator import neg
@@ -39,11 +39,10 @@ from tarrafa.index.document_fields import (
     LINK_FACTOR_RATIO,
     factor_gains,
     indexed_factor,
-    join_url_ids,
     link_factor,
 )
 from tarrafa.index.index_state import is_other_version, pages_by_fate
-from tarrafa.index.reader import IndexMatches, IndexReader, IndexSnapshot
+from tarrafa.index.reader import URL_ID, IndexMatches, IndexReader, IndexSnapshot
 from tarrafa.model import UrlId
 from tarrafa.parse.url import host_name, url_id
 from tarrafa.runtime.data_dir import DataDirectory
@@ -103,7 +102,7 @@ RECENT_HALF_S = 90 * 86_400.0  # half-life of that gain
 LATE_PAIR_MATCHES = 30  # matches of a shard that gain from costly pairs and words with signs (`BuiltQuery`)
 RENORMALIZED_MATCHES = 30  # matches of a shard that are rescored by the mean length of all shards: 1 ms
 STANDINGS_AGE_MAX_S = 0.1  # in-links and ranks of the graph count after so long: to look for changes takes 40 us
-WEIGHED_FIELDS = (schema.ID_HIGH, schema.ID_LOW, schema.STATIC)
+WEIGHED_FIELDS = (URL_ID, schema.STATIC)
 COPIED_FIELDS = (  # into candidates
     schema.CONTENT, schema.SIMHASH, schema.HEADLINE, schema.URL_LENGTH, schema.SITE_ID, schema.CANONICAL
 )  # fmt: skip
@@ -489,8 +488,7 @@ class LocalShard:
 
     def _weigh(self, context: _SearchContext, matches: IndexMatches, request: SearchRequest) -> "_WeighedMatches":
         """The present scores of matches: at most `_gain_max` times those of the index."""
-        high, low, static = matches.columns(WEIGHED_FIELDS)
-        ids = join_url_ids(high, low)
+        ids, static = matches.columns(WEIGHED_FIELDS)
         standings = self._standings(ids, request.collection)
         scores = np.array(matches.scores)
         if request.sort is Sort.LINKS:
@@ -504,7 +502,7 @@ class LocalShard:
                 scores *= [lowered.get(key, 1.0) for key in ids]
         return _WeighedMatches(matches, ids, standings, scores)
 
-    def _lowered(self, context: _SearchContext, ids: list[UrlId]) -> dict[UrlId, float]:
+    def _lowered(self, context: _SearchContext, ids: Sequence[UrlId]) -> dict[UrlId, float]:
         """The factors for the scores of these pages, where their site is demoted."""
         rules, snapshot = context.rules, context.snapshot
         if not rules.lowered or not ids:
@@ -519,7 +517,7 @@ class LocalShard:
         age_s = max(0.0, self._now() - date)
         return 1.0 + RECENT_SHARE * exp2(-age_s / RECENT_HALF_S)
 
-    def _standings(self, ids: list[UrlId], collection: str | None) -> list[NodeStanding]:
+    def _standings(self, ids: Sequence[UrlId], collection: str | None) -> list[NodeStanding]:
         """Present in-links and ranks from the graph; without a graph, no page has in-links."""
         graph = self._open_graph()
         if graph is not None:
@@ -587,7 +585,7 @@ class _WeighedMatches(NamedTuple):
     """Matches with their ids, standings and present scores."""
 
     matches: IndexMatches
-    ids: list[UrlId]
+    ids: Sequence[UrlId]
     standings: list[NodeStanding]
     scores: FloatArray
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from itertools import pairwise
 from math import log, prod
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar, cast
 
 import tantivy
 from tantivy import Occur
@@ -36,13 +36,11 @@ from tarrafa.index.text_analysis import (
     is_function_word,
     own_entry,
     readings,
+    readings_in_a_row,
     words,
 )
 from tarrafa.model import UrlId
 from tarrafa.search.global_bm25 import (
-    Clauses,
-    OccurringReadings,
-    Readings,
     RecordingTermStatistics,
     Terms,
     TermStatistics,
@@ -68,6 +66,10 @@ RELATED_WORDS_SHARE = 0.2  # share of the words of a page that a related page mu
 COMMON_SHARE = 0.5  # share of the documents: the natural-language mode ignores words that are in more
 BM25_WEIGHT_MAX = 2.2  # times its rarity: the maximum of BM25 for a word (1 + k1, as in tantivy)
 
+Readings = tuple[str, tuple[Terms, ...]]  # a field, and the readings of a text
+OccurringReadings = dict[Terms, list[int]]  # with the documents that hold each of their terms
+Clauses = list[tuple[TantivyQuery, bool]]  # True: it is costly
+Made = TypeVar("Made")
 FindLinkingPages = Callable[[str], Iterable[UrlId]]  # the pages that link to a URL
 FindSynonyms = Callable[[str], tuple[str, ...]]  # the synonyms of a word or phrase
 FindSpellings = Callable[[str], Iterable[str]]  # the vocabulary entries of a folded word with accents
@@ -97,6 +99,30 @@ class SignedForm(NamedTuple):
 
     word: str
     gain: float
+
+
+class _TextClauses(NamedTuple):
+    """What finds a word or phrase, as far as documents hold it, and whether some shard may have any."""
+
+    content: TantivyQuery | None
+    may_occur: bool
+
+
+class _Gains(NamedTuple):
+    """What adds to the scores of pages: words in titles, words as they are typed, and neighbours."""
+
+    titles: list[TantivyQuery]
+    forms: list[TantivyQuery]
+    pairs: list[TantivyQuery]
+
+    def for_forms(self, must: list[tuple[Occur, TantivyQuery]]) -> TantivyQuery:
+        """The pages with all of these parts, and what they gain from forms, each form by itself: of a union, tantivy
+        reads all documents between the matches, which took four times as long as all else.
+        """
+        query = must[0][1] if len(must) == 1 else TantivyQuery.boolean_query(must)
+        for form in self.forms:
+            query = TantivyQuery.boolean_query([(Occur.Must, query), (Occur.Should, form)])
+        return query
 
 
 class BuiltQuery(NamedTuple):
@@ -131,8 +157,8 @@ class QueryBuilder:
         self._here, self._everywhere = local.written, overall.written
         self._linking, self._synonyms, self._subclasses = linking, synonyms, subclasses
         self._spellings = spellings
-        self._clauses_of_texts: dict[str, TantivyQuery | None] = {}
-        self._occurring_readings: dict[Readings, OccurringReadings] = {}
+        self._occurring_readings: dict[Readings, tuple[OccurringReadings, dict[str, int]]] = {}
+        self._made: dict[tuple[object, ...], object] = {}
         self._recording = overall if isinstance(overall, RecordingTermStatistics) else None
 
     def build(
@@ -160,16 +186,18 @@ class QueryBuilder:
         late = tuple(clause for _, clause, is_late in pairs if is_late)
         if not content.parts:
             return BuiltQuery(TantivyQuery.boolean_query(parts))
-        more = [clause for _, clause in (*self._titles(content), *self._forms(content))]
-        more += [clause for _, clause, is_late in pairs if not is_late]
+        titles, forms = ([clause for _, clause in one] for one in (self._titles(content), self._forms(content)))
+        gains = _Gains(titles, forms, [clause for _, clause, is_late in pairs if not is_late])
         signed = tuple(self._signed(content))
         needed, lacks = self._needed(content) if not related else ([], False)
-        whole = self._whole(content, needed, [*added, *more]) if needed else []
+        whole = self._whole(content, needed, added, gains) if needed else []
         if whole and not lacks and not loose and self._are_many(needed):
             return BuiltQuery(TantivyQuery.boolean_query([*whole, *parts]), late, is_whole=True, signed=signed)
-        found = self._found(_with_parts(content), [] if related else added, more)
+        found = self._found(_with_parts(content), [] if related else added, gains)
         together = TantivyQuery.boolean_query([*whole, *parts]) if whole else None
-        return BuiltQuery(TantivyQuery.boolean_query([*parts, *found]), late, together, lacks, signed=signed)
+        several = [*parts, *found]
+        matches = found[0][1] if len(several) == 1 else TantivyQuery.boolean_query(several)
+        return BuiltQuery(matches, late, together, lacks, signed=signed)
 
     def _needed(self, content: QueryGroup) -> tuple[list[QueryNode], bool]:
         """The parts of plain words that a page should hold all of, without function words; and whether one occurs
@@ -183,14 +211,15 @@ class QueryBuilder:
         return occurring if is_tiered else [], 0 < len(occurring) < len(speaking)
 
     def _whole(
-        self, content: QueryGroup, needed: list[QueryNode], more: list[TantivyQuery]
+        self, content: QueryGroup, needed: list[QueryNode], added: list[TantivyQuery], gains: "_Gains"
     ) -> list[tuple[Occur, TantivyQuery]]:
         """The pages with all needed parts; the other parts add to the score."""
         must = [(Occur.Must, self._node(node) or TantivyQuery.empty_query()) for node in needed]
         others = [node for _, node in content.parts if node not in needed]
         others += [_parts_of(node) for node in needed if is_compound(node)]
         some = [clause for node in others if (clause := self._additional(node)) is not None]
-        return [*must, *((Occur.Should, clause) for clause in (*some, *more))]
+        several = [*some, *added, *gains.titles, *gains.pairs]
+        return [(Occur.Must, gains.for_forms(must)), *((Occur.Should, clause) for clause in several)]
 
     def _are_many(self, needed: list[QueryNode]) -> bool:
         """Whether all of these words are in more documents of all shards than can be shown, if they are independent."""
@@ -205,17 +234,19 @@ class QueryBuilder:
 
     def _forms(self, content: QueryGroup) -> list[tuple[str, TantivyQuery]]:
         """The words as they are typed, in pages that write them so: not as another word of the same stem."""
-        found = dict[str, TantivyQuery]()
-        for text in content.texts:
-            several = words(text)
-            if len(several) != 1 or text in found or is_function_word(text) or len(found) == FORMS_MAX:
-                continue
-            entries = [entry for entry in self._entries(several[0]) if self._local.frequency(schema.WORDS, entry)]
-            occurring = self._occurring(schema.ALL, readings(text))
-            if entries and occurring:
-                some = [TantivyQuery.term_query(schema.SCHEMA, schema.WORDS, entry, "basic") for entry in entries]
-                found[text] = TantivyQuery.const_score_query(_any(some), FORM_SHARE * self._common(occurring))
-        return list(found.items())
+        found = {text: form for text in content.texts if (form := self._gains(text)[1]) is not None}
+        return list(found.items())[:FORMS_MAX]
+
+    def _form(self, text: str) -> TantivyQuery | None:
+        several = words(text)
+        if len(several) != 1 or is_function_word(text):
+            return None
+        entries = [entry for entry in self._entries(several[0]) if self._local.frequency(schema.WORDS, entry)]
+        occurring = self._occurring(schema.ALL, readings(text))
+        if not entries or not occurring:
+            return None
+        some = [TantivyQuery.term_query(schema.SCHEMA, schema.WORDS, entry, "basic") for entry in entries]
+        return TantivyQuery.const_score_query(_any(some), FORM_SHARE * self._common(occurring))
 
     def _entries(self, word: str) -> list[str]:
         """The vocabulary entries of a word. Typed without accents it stands for all its spellings, else for itself."""
@@ -258,8 +289,8 @@ class QueryBuilder:
             *(ScoreComponent("title", what, clause) for what, clause in self._titles(content)),
             *(ScoreComponent("form", what, clause) for what, clause in self._forms(content)),
             *(
-                ScoreComponent("pair", what, clause, PAIR_SHARE * self._most(_in_a_row(what)), is_late)
-                for what, clause, is_late in self._pairs(content)
+                ScoreComponent("pair", " ".join(pair), clause, PAIR_SHARE * self._most(_in_a_row(*pair)), is_late)
+                for pair, clause, is_late in self._pairs(content)
             ),
         ]
 
@@ -270,17 +301,20 @@ class QueryBuilder:
     # -- the parts -------------------------------------------------------------------------------------------------
 
     def _found(
-        self, content: QueryGroup, added: list[TantivyQuery], more: list[TantivyQuery]
+        self, content: QueryGroup, added: list[TantivyQuery], gains: "_Gains"
     ) -> list[tuple[Occur, TantivyQuery]]:
         """The typed or the added content must match; where some part is required, the added content only adds to the
-        score, as `more` always does.
+        score, as gains always do.
         """
+        more = [*gains.titles, *gains.forms, *gains.pairs]
         if joining := self._joining_words(content):
             content = QueryGroup(tuple(part for part in content.parts if part not in joining))
             more = [*(clause for _, node in joining if (clause := self._additional(node)) is not None), *more]
             return [(Occur.Must, _any([self._group(content), *added])), *((Occur.Should, one) for one in more)]
         if content.with_sign(Sign.MUST):
-            return [(Occur.Must, self._group(content)), *((Occur.Should, one) for one in (*added, *more))]
+            several = [*added, *gains.titles, *gains.pairs]
+            required = gains.for_forms([(Occur.Must, self._group(content))])
+            return [(Occur.Must, required), *((Occur.Should, one) for one in several)]
         if all(isinstance(node, QueryText) and len(words(node.text)) == 1 for _, node in content.parts):
             # A page with the word in its title has the word in `all`. One flat TantivyQuery takes tantivy a quarter
             # less time.
@@ -301,7 +335,7 @@ class QueryBuilder:
         """Whether a part may be found in some shard; only words are looked up."""
         if not isinstance(node, QueryText):
             return True
-        return any(self._occurring(field, self._spelled(node.text)) for field in (schema.ALL, schema.TEMPLATE))
+        return self._clauses_of(node.text).may_occur
 
     def _natural(self, query: QueryGroup) -> QueryGroup:
         ignored = common_words(query, self._overall)
@@ -363,11 +397,28 @@ class QueryBuilder:
         """Pages with this word or phrase anywhere, or with a synonym, or with `email` for `e-mail`; None if there are
         none.
         """
-        known = self._clauses_of_texts
-        if text not in known:
-            clauses = [*self._weighed(schema.ALL, self._spelled(text)), *self._in_template(self._all_readings(text))]
-            known[text] = _any(clauses) if clauses else None
-        return known[text]
+        return self._clauses_of(text).content
+
+    def _clauses_of(self, text: str) -> _TextClauses:
+        synonyms = self._synonyms(text)
+        return self._once(("text", text, synonyms), lambda: self._text_clauses(text, synonyms))
+
+    def _text_clauses(self, text: str, synonyms: tuple[str, ...]) -> _TextClauses:
+        spelled = self._spelled(text)
+        clauses = [*self._weighed(schema.ALL, spelled), *self._in_template(self._all_readings(text))]
+        may_occur = any(self._occurring(field, spelled) for field in (schema.ALL, schema.TEMPLATE))
+        return _TextClauses(_any(clauses) if clauses else None, may_occur)
+
+    def _gains(self, text: str) -> tuple[list[tuple[str, TantivyQuery]], TantivyQuery | None]:
+        """A word or phrase in titles, and as it is typed: both add to the scores of pages."""
+        return self._once(("gains", text), lambda: (self._title(text), self._form(text)))
+
+    def _once(self, key: tuple[object, ...], make: Callable[[], Made]) -> Made:
+        """What is made for this key in this query; by the counts of one shard alone, in all its queries."""
+        made = self._made.get(key)
+        if made is None:
+            made = self._made[key] = make() if self._recording is None else self._recording.remember(key, make)
+        return cast(Made, made)
 
     def _in_template(self, alternatives: tuple[Terms, ...]) -> list[TantivyQuery]:
         """The same in templates. What is in those of most pages finds the pages that hold it themselves, if any do."""
@@ -390,20 +441,34 @@ class QueryBuilder:
 
     def _titles(self, content: QueryGroup) -> list[tuple[str, TantivyQuery]]:
         """The same words in the title alone. Of a phrase, each word: titles are short enough."""
+        return [title for text in content.texts for title in self._gains(text)[0]]
+
+    def _title(self, text: str) -> list[tuple[str, TantivyQuery]]:
         return [
             (word, clause)
-            for text in content.texts
             for word in words(text)
-            for clause in self._weighed(schema.TITLE, readings(word), TITLE_SHARE)
+            for clause in self._weighed(schema.TITLE, self._known_readings(word), TITLE_SHARE)
         ]
 
-    def _pairs(self, content: QueryGroup) -> list[tuple[str, TantivyQuery, bool]]:
+    def _known_readings(self, word: str) -> tuple[Terms, ...]:
+        """The readings that a title may hold: each term there is in `all` too or, of the name of a site, in `template`.
+        To look a term up takes 2 us.
+        """
+        own = readings(word)
+        known = (*self._occurring(schema.ALL, own), *self._occurring(schema.TEMPLATE, own))
+        return tuple([terms for terms in own if len(terms) > 1 or terms in known])
+
+    def _pairs(self, content: QueryGroup) -> list[tuple[tuple[str, str], TantivyQuery, bool]]:
         """Neighbours in the query, as neighbours in the page; True: they are costly."""
         return [
-            (f"{left} {right}", clause, is_late)
+            ((left, right), clause, is_late)
             for left, right, between in _neighbours(content)
-            for clause, is_late in self._clauses(schema.ALL, _in_a_row(f"{left} {right}"), PAIR_SHARE, between)
+            for clause, is_late in self._pair(left, right, between)
         ]
+
+    def _pair(self, left: str, right: str, between: int) -> Clauses:
+        key = ("pair", left, right, between)
+        return self._once(key, lambda: self._clauses(schema.ALL, _in_a_row(left, right), PAIR_SHARE, between))
 
     def _weighed(self, field: str, alternatives: tuple[Terms, ...], share: float = 1.0) -> list[TantivyQuery]:
         return [clause for clause, _ in self._clauses(field, alternatives, share)]
@@ -415,9 +480,6 @@ class QueryBuilder:
         occurring, found = self._occurring(field, alternatives), Clauses()
         if not occurring:
             return found
-        remembered = self._recording.remembered.clauses if self._recording is not None else {}
-        if made := remembered.get((field, alternatives, share, between)):
-            return made
         common, frequency = share * self._common(occurring), self._local.frequency
         for terms, counts in occurring.items():
             sought = SoughtPhrase(field, terms) if between else SoughtPhrase.of(field, terms)
@@ -426,7 +488,6 @@ class QueryBuilder:
             if all(here):
                 is_late = len(sought.terms) > 1 and self._together(counts) > EARLY_PAIR_DOCUMENTS_MAX
                 found.append((_boosted(sought.query(between), common / _idf(here, self._here)), is_late))
-        remembered[field, alternatives, share, between] = found
         return found
 
     def _together(self, counts: list[int]) -> float:
@@ -435,17 +496,16 @@ class QueryBuilder:
 
     def _occurring(self, field: str, alternatives: tuple[Terms, ...]) -> OccurringReadings:
         """The readings that some shard holds, with the global document frequency of each of their terms."""
-        key = field, alternatives
-        found = self._occurring_readings.get(key)
-        if found is None:
-            found = self._counted(key) if self._recording is None else self._recording.occurring(key, self._counted)
-            self._occurring_readings[key] = found
-        return found
-
-    def _counted(self, key: Readings) -> OccurringReadings:
-        field, alternatives = key
-        counted = {terms: [self._overall.frequency(field, term) for term in terms] for terms in alternatives}
-        return {terms: counts for terms, counts in counted.items() if counts and all(counts)}
+        key, count = (field, alternatives), self._overall.frequency
+        known = self._occurring_readings.get(key)
+        if known is None:
+            counts = {term: count(field, term) for terms in alternatives for term in terms}
+            several = ((terms, [counts[term] for term in terms]) for terms in alternatives)
+            known = {terms: found for terms, found in several if found and all(found)}, counts
+            self._occurring_readings[key] = known
+        elif self._recording is not None:
+            self._recording.record(field, known[1])
+        return known[0]
 
     def _common(self, occurring: OccurringReadings) -> float:
         """The rarity of these readings, all together and in all shards."""
@@ -605,9 +665,9 @@ def _idf(counts: Iterable[int], documents: int) -> float:
     return rarity
 
 
-def _in_a_row(text: str) -> tuple[Terms, ...]:
+def _in_a_row(left: str, right: str) -> tuple[Terms, ...]:
     """The readings of two words that are two terms."""
-    return tuple([terms for terms in readings(text) if len(terms) > 1])
+    return tuple([terms for terms in readings_in_a_row(left, right) if len(terms) > 1])
 
 
 def _neighbours(content: QueryGroup) -> Iterator[tuple[str, str, int]]:

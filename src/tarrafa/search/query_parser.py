@@ -133,6 +133,8 @@ def _parsed(text: str, all_words: bool) -> QueryGroup:
 
 def with_filters(query: QueryGroup, language: str = "", after: str = "", before: str = "") -> QueryGroup:
     """The query with the filters chosen in the form, checked as if they had been typed."""
+    if not (language or after or before):
+        return query
     chosen = (("lang", language), ("after", after), ("before", before))
     more = ((Sign.MUST, QueryFilter(name, filter_value(name, value))) for name, value in chosen if value)
     return QueryGroup((*query.parts, *more))

@@ -27,6 +27,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial, wraps
+from itertools import repeat
 from operator import attrgetter
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -336,7 +337,9 @@ _score, _id = attrgetter("candidate.score"), attrgetter("candidate.id")
 
 def merge_blocks(blocks: Sequence[CandidateBlock], limit: int, first: int = 0) -> list[RankedCandidate]:
     """The matches of all shards, up to the limit, each with its block number, counted from `first`."""
-    found = [RankedCandidate(one, number) for number, block in enumerate(blocks, first) for one in block.candidates]
+    found = list[RankedCandidate]()
+    for number, block in enumerate(blocks, first):
+        found += map(RankedCandidate, block.candidates, repeat(number))
     if len(blocks) > 1:
         found.sort(key=_score, reverse=True)  # stable
     return found[:limit]

@@ -66,8 +66,8 @@ def make_snippet(
     """
     content, other = page.text[: page.content_chars], page.text[page.content_chars : page.own_chars]
     for terms in filter(None, (wanted, otherwise)):
-        several = [(part, _places(part, terms, language)) for part in (content, other) if part]
-        if parts := [one for one in several if one[1]]:
+        parts = [(part, found) for part in (content, other) if part and (found := _places(part, terms, language))]
+        if parts:
             return _fragments(parts)
         template = page.text[page.own_chars :]
         if template and (found := _places(template, terms, language)):
@@ -103,7 +103,7 @@ def _fragments(parts: list[_FoundPart]) -> str:
     """One fragment of the first part; or two, of any parts, if they hold more of the wanted terms."""
     text, found = parts[0]
     whole = _best_window(found, _WHOLE)
-    missing = {term for _, places in parts for _, term in places} - whole.terms
+    missing = {term for _, places in parts for _, term in places}.difference(whole.terms)
     if not missing:
         return _excerpt(text, whole, _WHOLE)
     first = _best_window([place for place in found if whole.start <= place[0] < whole.end], _SHORT)
@@ -204,25 +204,25 @@ def _best_window(found: list[TermPlace], width: _Width) -> _Window:
     if count == 1 or last + len(term) <= found[0][0] + after:
         return _Window(found[0][0], last + len(term), frozenset([one for _, one in found]))
     ends = [place + len(one) for place, one in found]
-    first = until = most = 0
-    inside: dict[str, int] = {}
-    right = 0
+    first = until = most = right = different = 0
+    inside = dict.fromkeys([one for _, one in found], 0)
     for left, (place, one) in enumerate(found):
         limit = place + after
         while right < count and ends[right] <= limit:
             term = found[right][1]
-            inside[term] = inside.get(term, 0) + 1
+            if not inside[term]:
+                different += 1
+            inside[term] += 1
             right += 1
-        value = len(inside) * count + right - left
+        value = different * count + right - left
         if value > most:
             first, until, most = left, right, value
         if right == count:
             break  # what follows holds less
         if right > left:
-            if inside[one] == 1:
-                del inside[one]
-            else:
-                inside[one] -= 1
+            inside[one] -= 1
+            if not inside[one]:
+                different -= 1
     return _Window(found[first][0], ends[until - 1], frozenset([one for _, one in found[first:until]]))
 
 
