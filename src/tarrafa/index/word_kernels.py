@@ -11,7 +11,9 @@ caller gave, or no more is written than was read. Tests run them with bounds che
 
 from tarrafa.runtime.compiled_kernels import Kernel
 
-SPACE, WORD, OTHER, SPECIAL = 1, 2, 4, 8  # classes of characters; a token with a special one is one word. 0: unknown
+# Classes of characters; 0: unknown. A token with a special one is one word; each two adjacent unspaced ones are a word.
+SPACE, WORD, OTHER, SPECIAL, UNSPACED = 1, 2, 4, 8, 16
+_IN_WORDS = WORD | UNSPACED
 END_OF_TOKEN = 1  # in a sequence; no record begins there
 FIRST_RECORD = 2
 HASH, KEY_LENGTH, TERM_BYTES, ENTRY_BYTES, FLAGS, STAMP, HEADER = range(7)  # of a record
@@ -60,8 +62,10 @@ def find(text: list[int], start: int, end: int, slots: list[int], mask: int, are
 
 def next_word(text: list[int], start: int, end: int, classes: list[int]) -> tuple[int, int]:
     """Start and end of the first word in a part of the text; twice the end: none."""
-    while start < end and classes[text[start]] != WORD:
+    while start < end and classes[text[start]] & _IN_WORDS == 0:
         start += 1
+    if start < end and classes[text[start]] == UNSPACED:
+        return start, start + 2 if start + 1 < end and classes[text[start + 1]] == UNSPACED else start + 1
     stop = start
     while stop < end and classes[text[stop]] == WORD:
         stop += 1
@@ -128,7 +132,9 @@ def scan(
                     misses += 1
                 sequence[at] = record
                 at += 1
-            start = stop
+            # The next two unspaced letters begin with the second of these.
+            overlap = stop - start == 2 and stop < end and classes[text[start]] & classes[text[stop]] == UNSPACED
+            start = stop - 1 if overlap else stop
     results[0] = misses
     return at
 
