@@ -32,7 +32,7 @@ from tarrafa.parse.structured.extraction import extract_from_tree
 from tarrafa.parse.text_kernels import TEXT_LENGTH_MAX, normalize_lines
 from tarrafa.parse.url import UrlIdentity, base_url_of, canonical, host_name
 
-PARSER = "tarrafa-parse/6"  # stored in every record: raise it when the same bytes give a different page
+PARSER = "tarrafa-parse/7"  # stored in every record: raise it when the same bytes give a different page
 
 BODY_BYTES_MAX = 16 << 20  # bytes beyond it are not read
 TITLE_LENGTH_MAX = 512
@@ -152,6 +152,7 @@ def _parse_html(
         document
     ):
         facts = _read_elements(document, agent)
+    facts.title = facts.title or facts.h1 or next(iter(facts.headings), "")
     base = base_url_of((canonical(facts.base, url) if facts.base else None) or url)
     links = LinkExtractor(identity.fold(own) if own else url, base, encoding, identity)
     refresh = (links.resolve(facts.refresh) or "") if facts.refresh else ""
