@@ -43,6 +43,7 @@ UNSPACED = (
 _WORD = r"[^\W_{0}]+(?:\+\+(?![^\W_{0}]|\+)|(?<![^\W_{0}]{{2}})#(?![^\W_{0}]|#))?"
 WORD_PATTERN = re.compile(_WORD.format(UNSPACED))
 
+_find_above = re.compile(f"[{UNSPACED[0]}-{UNSPACED[-1]}]").search  # fast, and enough for most texts
 _find_unspaced = re.compile(f"[{UNSPACED}]").search
 is_unspaced = re.compile(f"[{UNSPACED}]+").fullmatch
 _find_words, _all_words = (getattr(re.compile(_WORD.format("")), name) for name in ("finditer", "findall"))
@@ -242,7 +243,9 @@ def words(text: str) -> list[str]:
 
 def has_unspaced(text: str) -> bool:
     """Whether a composed text has letters of a script without spaces."""
-    return not text.isascii() and _find_unspaced(text) is not None
+    if text.isascii() or (found := _find_above(text)) is None:
+        return False
+    return _find_unspaced(text, found.start()) is not None
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:

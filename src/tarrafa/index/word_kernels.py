@@ -13,7 +13,6 @@ from tarrafa.runtime.compiled_kernels import Kernel
 
 # Classes of characters; 0: unknown. A token with a special one is one word; each two adjacent unspaced ones are a word.
 SPACE, WORD, OTHER, SPECIAL, UNSPACED = 1, 2, 4, 8, 16
-_IN_WORDS = WORD | UNSPACED
 END_OF_TOKEN = 1  # in a sequence; no record begins there
 FIRST_RECORD = 2
 HASH, KEY_LENGTH, TERM_BYTES, ENTRY_BYTES, FLAGS, STAMP, HEADER = range(7)  # of a record
@@ -62,14 +61,26 @@ def find(text: list[int], start: int, end: int, slots: list[int], mask: int, are
 
 def next_word(text: list[int], start: int, end: int, classes: list[int]) -> tuple[int, int]:
     """Start and end of the first word in a part of the text; twice the end: none."""
-    while start < end and classes[text[start]] & _IN_WORDS == 0:
+    while start < end and classes[text[start]] != WORD:
         start += 1
-    if start < end and classes[text[start]] == UNSPACED:
-        return start, start + 2 if start + 1 < end and classes[text[start + 1]] == UNSPACED else start + 1
     stop = start
     while stop < end and classes[text[stop]] == WORD:
         stop += 1
     return start, stop + signs_after(text, start, stop, end, classes)
+
+
+def next_of_both(text: list[int], start: int, end: int, classes: list[int]) -> tuple[int, int, int]:
+    """The same where there are unspaced letters, too; and where to go on: the next two begin with the second of two."""
+    while start < end and classes[text[start]] & (WORD | UNSPACED) == 0:
+        start += 1
+    if start == end or classes[text[start]] == WORD:
+        start, stop = next_word(text, start, end, classes)
+        return start, stop, stop
+    stop = start + 1
+    if stop < end and classes[text[stop]] == UNSPACED:
+        stop += 1
+    goes_on = stop - start == 2 and stop < end and classes[text[stop]] == UNSPACED
+    return start, stop, stop - 1 if goes_on else stop
 
 
 def signs_after(text: list[int], start: int, stop: int, end: int, classes: list[int]) -> int:
@@ -120,7 +131,11 @@ def scan(
         tokens += 1
         end = place
         while start < end:
-            start, stop = (start, end) if seen & SPECIAL else next_word(text, start, end, classes)
+            if seen & UNSPACED and not seen & SPECIAL:
+                start, stop, after = next_of_both(text, start, end, classes)
+            else:
+                start, stop = (start, end) if seen & SPECIAL else next_word(text, start, end, classes)
+                after = stop
             if stop - start > KEY_LENGTH_MAX:
                 return TOO_LONG
             if stop > start:
@@ -132,9 +147,7 @@ def scan(
                     misses += 1
                 sequence[at] = record
                 at += 1
-            # The next two unspaced letters begin with the second of these.
-            overlap = stop - start == 2 and stop < end and classes[text[start]] & classes[text[stop]] == UNSPACED
-            start = stop - 1 if overlap else stop
+            start = after
     results[0] = misses
     return at
 
