@@ -27,7 +27,7 @@ from tantivy import Occur
 from tantivy import Query as TantivyQuery
 
 from tarrafa.index import schema
-from tarrafa.index.document_fields import split_url_id, url_words
+from tarrafa.index.document_fields import split_url_id, title_key, url_words
 from tarrafa.index.text_analysis import (
     are_frequent,
     compose,
@@ -58,6 +58,7 @@ PAIR_SHARE = 0.3
 TEMPLATE_SHARE = 0.1  # of a word that stands only in menus, lists of links or the name of the site
 FUNCTION_WORD_SHARE = 0.3  # of a word that only joins others
 FORM_SHARE = 0.5  # of a word's rarity: the gain of a page that writes it as it is typed
+NAMED_SHARE = 1.5  # of the rarity of all words: the gain of a page whose title is the query
 FORMS_MAX = 12  # words whose typed form counts
 # Words of a text without spaces that a page must hold which does not hold all of it in a row.
 UNSPACED_WORDS_MIN, UNSPACED_SHARE_MIN = 2, 0.5
@@ -164,7 +165,7 @@ class QueryBuilder:
         late = tuple(clause for _, clause, is_late in pairs if is_late)
         if not content.parts:
             return BuiltQuery(TantivyQuery.boolean_query(parts))
-        more = [clause for _, clause in (*self._titles(content), *self._forms(content))]
+        more = [clause for _, clause in (*self._titles(content), *self._named(content), *self._forms(content))]
         more += [clause for _, clause, is_late in pairs if not is_late]
         signed = tuple(self._signed(content))
         needed, lacks = self._needed(content) if not related else ([], False)
@@ -260,6 +261,7 @@ class QueryBuilder:
             *(ScoreComponent("text", f"{text}*", self._prefix(text)) for text in content.prefixes),
             *(ScoreComponent("added", what, clause) for what, clause in self._added(extras)),
             *(ScoreComponent("title", what, clause) for what, clause in self._titles(content)),
+            *(ScoreComponent("title", what, clause) for what, clause in self._named(content)),
             *(ScoreComponent("form", what, clause) for what, clause in self._forms(content)),
             *(
                 ScoreComponent("pair", what, clause, PAIR_SHARE * self._most(_in_a_row(what)), is_late)
@@ -409,6 +411,18 @@ class QueryBuilder:
             for word in words(text)
             for clause in self._weighed(schema.TITLE, readings(word), TITLE_SHARE)
         ]
+
+    def _named(self, content: QueryGroup) -> list[tuple[str, TantivyQuery]]:
+        """The pages whose title is the whole query."""
+        texts = content.texts
+        whole = " ".join(texts)
+        key = title_key(whole)
+        if not self._local.frequency(schema.NAMED, key):
+            return []
+        speaking = [text for text in texts if not is_function_word(text)] or texts
+        rarity = sum(self._common(self._occurring(schema.ALL, readings(text))) for text in dict.fromkeys(speaking))
+        named = TantivyQuery.term_query(schema.SCHEMA, schema.NAMED, key, "basic")
+        return [(whole, TantivyQuery.const_score_query(named, NAMED_SHARE * rarity))]
 
     def _pairs(self, content: QueryGroup) -> list[tuple[str, TantivyQuery, bool]]:
         """Neighbours in the query, as neighbours in the page; True: they are costly."""
