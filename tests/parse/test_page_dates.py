@@ -126,7 +126,7 @@ def test_a_date_in_code_is_not_of_the_page() -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "As of 2014/10/14, the version of the tool in the archive is 3.2",
+        "As of 2014/10/14, the version of the tool in pkgsrc is 3.2014",
         "C version currently lacks channel support and seems buggy (13 Jan 2014)",
         "Generated on Thu Oct 13 2022 17:31:58 for cereal by 1.9.4",
         "Made with a tool. Generated: 2023-02-12 16:48:12 UTC",

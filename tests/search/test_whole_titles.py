@@ -11,7 +11,7 @@ NAMED, RIVAL, LINKED = "http://a.br/redes", "http://a.br/historia", "http://a.br
 
 
 @pytest.fixture(scope="module")
-def ask(tmp_path_factory) -> Asker:
+def ask(tmp_path_factory: pytest.TempPathFactory) -> Asker:
     filler = [a_record(f"http://b.br/{n}", title=f"Outra página {n}", text="texto sobre o mar") for n in range(30)]
     return fill(
         new_data(tmp_path_factory.mktemp("titles") / "data"),
