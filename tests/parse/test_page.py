@@ -239,6 +239,8 @@ def test_xhtml_is_read_as_html():
     [
         ("<h2>Site</h2><h1>Notify <i>Owner</i></h1><p>text", "Notify Owner"),
         ("<title> </title><h2>Notify</h2><p>text", "Notify"),
+        ("<h1>NAME</h1>\n<p>RT::Scrip - an <b>RT</b> object</p><h1>SYNOPSIS</h1>", "RT::Scrip - an RT object"),
+        ("<h1>NAME</h1>", "NAME"),
         ("<p>text", ""),
     ],
 )

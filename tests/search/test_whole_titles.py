@@ -16,7 +16,9 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> Asker:
     return fill(
         new_data(tmp_path_factory.mktemp("titles") / "data"),
         a_record(NAMED, title="3.2. Redes de pesca", text=f"Uma rede de pesca. {'Outro texto. ' * 60}"),
-        a_record(RIVAL, title="Redes, redes de pesca", text="redes de pesca " * 40, headings=("Histórias", "redes de pesca")),
+        a_record(
+            RIVAL, title="Redes, redes de pesca", text="redes de pesca " * 40, headings=("Histórias", "redes de pesca")
+        ),
         a_record(LINKED, title="Mapa das redes de pesca", text="redes de pesca", links=[RIVAL] * 3),
         *filler,
     )

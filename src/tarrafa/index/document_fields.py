@@ -173,7 +173,6 @@ def fill_document(
         *((schema.SITE, name) for name in domains_of_host(host)),
         *((schema.TYPE, name) for name in type_names(record.outcome.type, record.url)),
         *((schema.KIND, name) for name in searchable_kinds(stated)),
-        *((schema.NAMED, key) for key in _title_keys(page)),
     ):
         found.add_text(field, value)
     high, low = split_url_id(identity)
@@ -189,6 +188,8 @@ def fill_document(
         found.add_integer(field, number)
     parts = text_parts(page)
     found.add_float(schema.STATIC, LISTING_STATIC if is_listing(parts) else 2 ** link_factor(standing.rank) - 2)
+    for key in () if is_listing(parts) else _title_keys(page):  # the page of a tag is called as its tag
+        found.add_text(schema.NAMED, key)
     title = page_terms(page.headline or page.title, page.language, TITLE_WORDS_MAX)
     _add_fingerprints(found, page, title.terms)
     if page.canonical and page.canonical != record.url:
