@@ -95,17 +95,6 @@ def test_a_table_that_lays_out_a_page_is_no_table():
     assert "mesh size" in page.text.split("\n")
 
 
-def test_a_table_of_links_is_a_list_of_links_and_a_table_of_functions_is_none():
-    def table(rest: str) -> str:
-        rows = "".join(f"<tr><td>{n}</td><td><a href=/{n}>Chapter of nets</a></td>{rest}</tr>" for n in range(6))
-        return f"<table>{rows}</table>"
-
-    page = html(f"<div>{table('')}</div><div><p>{PROSE}</p></div>")
-    assert (page.content, len(page.link_list_spans)) == (PROSE, 1)
-    page = html(f"<div>{table('<td>casts a net into the sea</td>')}</div><div><p>{PROSE}</p></div>")
-    assert "casts a net" in page.content and not page.link_list_spans
-
-
 def test_a_table_of_data_with_headings_stays_a_table():
     page = html("<table><tr><td colspan=2><h2>Functions</h2></td></tr><tr><td>int</td><td>cast()</td></tr></table>")
     assert page.text.split("\n") == ["Functions", "int cast()"]
@@ -212,7 +201,7 @@ def test_deep_and_wide_pages_are_read_within_the_maxima():
     wide = html(f"<p>{PROSE}" + "<p class=share>x" * 90_000)
     assert wide.content.startswith(PROSE)
     html("<table><tr><td>" + "<h2>x</h2>y" * 50_000)
-    html("<table><tr><td><h2>x</h2><a href=/>y</a>" * 15_000)
+    html("<table><tr><td><h2>x</h2>" * 15_000)
     html("".join(f"<div class='{'share' * 100}{number}'>x</div>" for number in range(20_000)))
     assert len(main_content._class_marks) <= main_content.NAMES_REMEMBERED
 

@@ -29,7 +29,7 @@ from itertools import accumulate, compress, count
 from operator import add, and_, or_
 from typing import NamedTuple
 
-from turbohtml import Document, Element, PlainText
+from turbohtml import Document, PlainText
 
 from tarrafa.parse.text_kernels import (
     BLOCK_CHARS_MIN,
@@ -66,13 +66,11 @@ TAG_LENGTH_MIN = 3
 NAME_LENGTH_MAX = 200  # of a class or id: no more of it is read
 NAMES_REMEMBERED = 8_192
 HEADINGS_MAX = 50  # of a level, that are looked for in cells
-LINKED_TABLE_SHARE_MIN = 0.8  # of the letters of a table that is a list of links
 HEADED_CELL_RATIO, HEADED_CELL_CHARS_MIN = 3, 100  # of a cell to its heading, in the layout of a page
 
 _LAYOUT = PlainText(layout="strict", bullet="", table_cell_separator=" ")
 _EXCLUDED_MARK, _NAMED_MARK = "tarrafa-excluded", "tarrafa-content"
 _HEADINGS = ("h1", "h2", "h3", "h4")
-_LINKED_MARK = "tarrafa-linked"
 _NAMED_TAGS = ("div", "section", "ul", "ol", "header", "table", "figure", "dl")
 
 
@@ -90,8 +88,7 @@ _RULES = {
     selector: [kind]
     for kind, selectors in {
         _EXCLUDED: ("nav", "aside", "footer", "form", "button", "label", "figcaption", *_marked(_EXCLUDED_MARK)),
-        # Without `href`, an anchor: often one that is never closed. Links have no spans inside of cells.
-        _LINK: ("a#href", f"td#{_LINKED_MARK}"),
+        _LINK: ("a#href",),  # without it, an anchor: often one that is never closed
         _HEADING: ("h1", "h2", "h3", "h4", "h5", "h6"),
         _PARAGRAPH: ("p", "blockquote", "dd", "ul", "ol"),
         _CODE: ("pre",),
@@ -183,7 +180,7 @@ def lay_out(document: Document, markup: str) -> LaidOutText:
     """
     if len(markup) > TAGS_MAX * TAG_LENGTH_MIN and markup.count("<") > TAGS_MAX:
         return LaidOutText(document.to_text(_LAYOUT), [])
-    _prepare_tables(document)
+    _open_layout_tables(document)
     of_classes, of_ids = _class_marks, _id_marks
     for tag in _NAMED_TAGS:
         for element in document.find_all(tag):
@@ -193,10 +190,9 @@ def lay_out(document: Document, markup: str) -> LaidOutText:
     return LaidOutText(*document.to_annotated_text(_RULES, _LAYOUT))
 
 
-def _prepare_tables(document: Document) -> None:
+def _open_layout_tables(document: Document) -> None:
     """A table with a cell that holds a heading and a text below it is no table, but the layout of a page: it becomes a
-    block, so that its cells are no columns of one line, and what they hold has lines and spans of its own. The cells of
-    a table that holds hardly more than links are marked as links.
+    block, so that its cells are no columns of one line, and what they hold has lines and spans of its own.
     """
     if document.find("td") is None:
         return
@@ -212,15 +208,6 @@ def _prepare_tables(document: Document) -> None:
     for cell in document.find_all("td") if opened else ():
         if cell.closest("table") is None:
             cell.tag = "div"
-    for table in document.find_all("table"):
-        links = table.find_all("a") if table.find("table") is None else ()
-        if len(links) >= LISTED_LINKS_MIN and _letters(links) > LINKED_TABLE_SHARE_MIN * _letters([table]):
-            for cell in table.find_all("td"):  # of a menu, or a table of contents
-                cell.attrs[_LINKED_MARK] = ""
-
-
-def _letters(elements: Iterable[Element]) -> int:
-    return sum(len("".join(element.text.split())) for element in elements)
 
 
 def divide(laid_out: LaidOutText, text: str) -> PageParts:
