@@ -108,6 +108,20 @@ def test_signs_of_a_programming_language_belong_to_its_name(text, terms):
     assert analyze(text, "pt").split() == terms
 
 
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("安装软件包。", ["安装", "装软", "软件", "件包"]),
+        ("設定ファイル、茶", ["設定", "定フ", "ファ", "ァイ", "イル", "茶"]),
+        ("Linux入門とC++言語", ["linux", "入門", "門と", "c++", "言語"]),
+        ("はば、か\u3099く", ["はば", "がく"]),
+        ("𠮷野家 ヶ月", ["𠮷野", "野家", "ヶ月"]),
+    ],
+)
+def test_scripts_without_spaces_have_each_two_letters_as_a_word(text, terms):
+    assert strip_language_sign(analyze(text, "ja").replace(". ", " ")).split() == terms
+
+
 def test_a_text_without_spaces_is_analysed_and_not_remembered():
     text = "palavra." * 20_000
     assert analyze(text, "").split() == ["palavra."] * 20_000

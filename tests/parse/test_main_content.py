@@ -60,6 +60,46 @@ def test_what_is_no_content_is_left_out_within_the_article_and_after_it(aside):
         assert html(f"<article>{aside.join(paragraphs)}</article>").content.split("\n") == [PROSE, MORE]
 
 
+@pytest.mark.parametrize(
+    "name", ["sponsoring-packages", "handling-security-related-bugs", "printKeyCodes", "default-footprint"]
+)
+def test_a_section_whose_id_is_made_of_its_heading_or_of_a_function_is_content(name):
+    page = html(f"<main><p>{PROSE}</p><section id='{name}'><h2>A heading</h2><p>{MORE}</p></section></main>")
+    assert page.content.split("\n") == [PROSE, "A heading", MORE]
+
+
+def test_the_reference_of_a_class_is_content_although_it_has_hardly_a_sentence():
+    page = html(
+        "<nav><a href=/>Overview</a></nav><div class=header><h1>Class Net</h1></div><div><table>"
+        + "".join(f"<tr><td>int</td><td>mesh{number}(int size)</td></tr>" for number in range(20))
+        + "</table><dl><dt>cast(Sea sea)</dt><dd>Casts the net into a sea, and waits for a while.</dd></dl></div>"
+        + "<p><a href=/licence>The licence of this documentation, and of everything else</a></p>"
+    )
+    assert page.content.startswith("int mesh0(int size)\nint mesh1") and "cast(Sea sea)" in page.content
+    assert "licence" not in page.content and "Overview" not in page.content
+
+
+def test_a_short_post_takes_no_lines_along():
+    post = f"<div><p>{PROSE}</p><p>{MORE}</p></div>"
+    assert html(f"{post}<div>Written with love</div>").content.split("\n") == [PROSE, MORE]
+
+
+def test_a_table_that_lays_out_a_page_is_no_table():
+    menu = "".join(f"<a href=/{number}>Chapter {number} of the manual</a><br>" for number in range(1, 9))
+    page = html(
+        f"<table><tr><td width=150>{menu}<td><h2>Casting</h2>{PROSE}<p>{MORE}"
+        "<table><tr><td>mesh</td><td>size</td></tr></table></table>"
+    )
+    assert page.content.split("\n")[:2] == [PROSE, MORE]
+    assert len(page.link_list_spans) == 1
+    assert "mesh size" in page.text.split("\n")
+
+
+def test_a_table_of_data_with_headings_stays_a_table():
+    page = html("<table><tr><td colspan=2><h2>Functions</h2></td></tr><tr><td>int</td><td>cast()</td></tr></table>")
+    assert page.text.split("\n") == ["Functions", "int cast()"]
+
+
 def test_code_and_lists_are_content():
     code = "def f():\n    x = 1\n\n    return x\n}"
     page = html(f"<main><p>{PROSE}</p><ul><li>one<li>two</ul><p>{MORE}</p><pre>{code}</pre></main>")
@@ -160,8 +200,10 @@ def test_deep_and_wide_pages_are_read_within_the_maxima():
     assert deep.text == PROSE
     wide = html(f"<p>{PROSE}" + "<p class=share>x" * 90_000)
     assert wide.content.startswith(PROSE)
+    html("<table><tr><td>" + "<h2>x</h2>y" * 50_000)
+    html("<table><tr><td><h2>x</h2>" * 15_000)
     html("".join(f"<div class='{'share' * 100}{number}'>x</div>" for number in range(20_000)))
-    assert len(main_content._marks) <= main_content.NAMES_REMEMBERED
+    assert len(main_content._class_marks) <= main_content.NAMES_REMEMBERED
 
 
 _TAGS = (

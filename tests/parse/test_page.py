@@ -234,6 +234,20 @@ def test_xhtml_is_read_as_html():
     assert page.text == "a" and page.links[0].url == "http://h.test/dir/b"
 
 
+@pytest.mark.parametrize(
+    ("markup", "title"),
+    [
+        ("<h2>Site</h2><h1>Notify <i>Owner</i></h1><p>text", "Notify Owner"),
+        ("<title> </title><h2>Notify</h2><p>text", "Notify"),
+        ("<h1>NAME</h1>\n<p>RT::Scrip - an <b>RT</b> object</p><h1>SYNOPSIS</h1>", "RT::Scrip - an RT object"),
+        ("<h1>NAME</h1>", "NAME"),
+        ("<p>text", ""),
+    ],
+)
+def test_a_page_without_a_title_is_called_by_its_heading(markup, title):
+    assert parse(markup.encode(), "http://a.br/", "text/html").title == title
+
+
 def test_plain_text_has_a_title_and_no_links():
     page = parse(b"Primeira  linha\r\n\r\nhttp://x.test/ <a href=b>\x00", URL, "text/plain; charset=utf-8")
     assert (page.title, page.text) == ("Primeira linha", "Primeira linha\nhttp://x.test/ <a href=b>")

@@ -123,6 +123,27 @@ def test_a_date_in_code_is_not_of_the_page() -> None:
     assert dates_of(f"<title>Updates</title><h1>Updates</h1><div>28 May 2009</div>{code}{ENGLISH}")[0]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "As of 2014/10/14, the version of the tool in pkgsrc is 3.2014",
+        "C version currently lacks channel support and seems buggy (13 Jan 2014)",
+        "Generated on Thu Oct 13 2022 17:31:58 for cereal by 1.9.4",
+        "Made with a tool. Generated: 2023-02-12 16:48:12 UTC",
+        "Gerado em 12/02/2023",
+        "LastUpdated &lt; '2003-12-31 23:59:59'",
+        "<pre>Updated [[!date 2009-11-25]]: mumble mumble</pre>",
+    ],
+)
+def test_a_day_in_a_sentence_or_of_a_program_that_made_the_page_dates_nothing(line: str) -> None:
+    assert dates_of(f"<title>The net</title><h1>The net</h1><div>{line}</div><p>Short.</p>") == ("", "")
+
+
+def test_the_date_keyword_of_a_version_control_system_is_a_modification() -> None:
+    page = "<title>The net</title><h1>The net</h1><p>Short.</p><address>$Date: 2003/10/06 22:04:16 $</address>"
+    assert dates_of(page) == ("", "2003-10-06 byline")
+
+
 def test_a_list_of_days_beside_the_headline_dates_nothing_whatever_one_entry_says() -> None:
     entries = "".join(
         f"<p>{day} May 2009<p>Version 1.{day} is released. <a href=/{day}>More</a>" for day in range(9, 5, -1)

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 import tantivy
-from xxhash import xxh3_64_intdigest
+from xxhash import xxh3_64_hexdigest, xxh3_64_intdigest
 
 from tarrafa.i18n import LANGUAGES
 from tarrafa.index import schema
@@ -161,6 +161,8 @@ def fill_document(
         found.add_integer(field, number)
     parts = text_parts(page)
     found.add_float(schema.STATIC, LISTING_STATIC if is_listing(parts) else 2 ** link_factor(standing.rank) - 2)
+    for key in () if is_listing(parts) else _title_keys(page):  # the page of a tag is called as its tag
+        found.add_text(schema.NAMED, key)
     title = page_terms(page.headline or page.title, page.language, TITLE_WORDS_MAX)
     _add_fingerprints(found, page, title.terms)
     if page.canonical and page.canonical != record.url:
@@ -268,7 +270,34 @@ def site_number(name: str) -> int:
 
 def url_words(url: str) -> str:
     """The words of a URL, unescaped, folded, joined by spaces."""
-    return " ".join(filter(None, map(fold, words(unquote(url)[:URL_CHARS_MAX]))))
+    return _folded_words(unquote(url)[:URL_CHARS_MAX])
+
+
+def _folded_words(text: str) -> str:
+    return " ".join(filter(None, map(fold, words(text))))
+
+
+# "3.2. ", "Chapter 5 - ", "Apêndice A. ", "第 1 章 " at the beginning of a title. A letter alone needs a sign after it.
+_numbered = re.compile(
+    r"(?:(?:chapter|section|part|appendix|annex|cap[íi]tulo|se[çc][ãa]o|secci[óo]n|parte|ap[êeé]ndice|anexo|chapitre|partie"
+    r"|annexe|kapitel|abschnitt|teil|anhang|capitolo|appendice|глава|раздел|приложение|附录|附錄|付録)\s+[0-9a-z][0-9.]*"
+    r"|第\s*[0-9一二三四五六七八九十]+\s*[章節节部編编]|[0-9]+(?:[.-][0-9]+)*|[a-z](?:\.[0-9]+)+|[a-z](?=[.:)]))"
+    r"(?:[.:)．：]|\s)[\s–—-]*",
+    re.IGNORECASE,
+).match
+
+
+def _title_keys(page: Page) -> dict[str, None]:
+    """What a page is called: its title, with and without the name of its site, and its first heading."""
+    found = dict.fromkeys((page.headline, page.title, *page.headings[:1]))
+    plain = (title[number.end() :] for title in found if (number := _numbered(title)))
+    return dict.fromkeys(filter(None, map(title_key, (*found, *plain))))
+
+
+def title_key(text: str) -> str:
+    """A whole title, or a query for it, whatever its case, accents and signs; empty if it has no words."""
+    folded = _folded_words(text)
+    return xxh3_64_hexdigest(folded.encode()) if folded else ""
 
 
 _extension = re.compile(r"\.([a-z0-9]{1,8})$").search

@@ -35,7 +35,7 @@ from tarrafa.runtime.heartbeat import Count
 from tarrafa.runtime.sqlite import SqliteFile, rows
 from tarrafa.takedown import TakedownSet
 
-FORMAT = 9
+FORMAT = 10
 CACHE_KIB = 16 << 10
 DROPPED_AT_ONCE = 10_000  # visits of a deleted collection
 

@@ -45,6 +45,7 @@ ALL = "all"
 PAIRS = f"pairs_{FREQUENT_TERMS_FORMAT}"  # another list of frequent words is another layout
 TEMPLATE = "template"
 TITLE = "title"
+NAMED = "named"  # hashes of the whole title and of the first heading, with and without a chapter number before them
 SITE = "site"  # the host's name and every domain above it
 HOST = "host"
 LANGUAGE = "language"
@@ -89,7 +90,7 @@ class StoredDocument(msgspec.Struct, frozen=True, array_like=True):
 
 def _build() -> tantivy.Schema:
     builder = tantivy.SchemaBuilder()
-    for name in (KEY, COLLECTION, SITE, HOST, LANGUAGE, TYPE, KIND):
+    for name in (KEY, COLLECTION, SITE, HOST, LANGUAGE, TYPE, KIND, NAMED):
         builder.add_text_field(name, tokenizer_name="raw", index_option="basic")
     for name in (ALL, PAIRS, TEMPLATE, TITLE, URL):
         builder.add_text_field(name, tokenizer_name=TOKENIZER, index_option="position")

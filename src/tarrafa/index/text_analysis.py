@@ -7,8 +7,7 @@ with a sign of the language at their end: `rede` and the English `red` have the 
 (A search for *red* still finds *rede*: read as Portuguese, that is its stem.) Every analysed word is cached, which
 makes repeated words cheap. A long text of a page goes through compiled kernels, where there are any (`word_table`),
 with the same results; only the order of vocabulary entries may differ. Knows nothing of tantivy. Known weakness:
-scripts that write no spaces, or vowels as marks, are cut at every character that is not a letter, in pages and queries
-alike.
+scripts that write vowels as marks (Thai, those of India) are cut at every mark, in pages and queries alike.
 """
 
 import re
@@ -33,12 +32,22 @@ SHORT_TEXTS_MAX = 8_192  # of these remembered with their terms: some 5 MB
 
 kernels = CompiledKernels("tarrafa.index.word_kernels", KERNELS)
 
-# A word is a run of letters and digits. Two plus signs after it belong to it, and a number sign after a single letter:
-# C++, C#. `word_kernels.signs_after` says the same.
-WORD_PATTERN = re.compile(r"[^\W_]+(?:\+\+(?![^\W_]|\+)|(?<![^\W_]{2})#(?![^\W_]|#))?")
+# Letters of Chinese and Japanese, which are written without spaces: Han, hiragana, katakana and their signs. Each two
+# adjacent ones are a word: 安装软件 is 安装, 装软, 软件, and 软件 is found in it. A letter that stands alone is a word.
+UNSPACED = (
+    "々-〇ぁ-ゖゝゞァ-ヺー-ヾㇰ-ㇿ㐀-䶿一-鿿\U00020000-\U0002a6df\U0002a700-\U0002b738\U0002b740-\U0002b81d"
+    "\U0002b820-\U0002cea1\U0002ceb0-\U0002ebe0\U00030000-\U0003134a"
+)
+# A word is a run of other letters and digits. Two plus signs after it belong to it, and a number sign after a single
+# letter: C++, C#. `word_kernels` says the same.
+_WORD = r"[^\W_{0}]+(?:\+\+(?![^\W_{0}]|\+)|(?<![^\W_{0}]{{2}})#(?![^\W_{0}]|#))?"
+WORD_PATTERN = re.compile(_WORD.format(UNSPACED))
 
-_find_words = WORD_PATTERN.finditer
-_all_words = WORD_PATTERN.findall
+_find_above = re.compile(f"[{UNSPACED[0]}-{UNSPACED[-1]}]").search  # fast, and enough for most texts
+_find_unspaced = re.compile(f"[{UNSPACED}]").search
+is_unspaced = re.compile(f"[{UNSPACED}]+").fullmatch
+_find_words, _all_words = (getattr(re.compile(_WORD.format("")), name) for name in ("finditer", "findall"))
+_find_runs = re.compile(f"([{UNSPACED}]+)|{WORD_PATTERN.pattern}").finditer
 
 
 def compose(text: str) -> str:
@@ -60,6 +69,8 @@ def fold(word: str) -> str:
     """Remove accents, case, and every other character that is no letter or digit after decomposition (½, ﷺ)."""
     if word.isascii():
         return word[:WORD_CHARS_MAX].lower()
+    if is_unspaced(word):  # voiced kana are letters of their own
+        return word[:WORD_CHARS_MAX]
     apart = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", word).casefold())
     return "".join(filter(str.isalnum, apart))[:WORD_CHARS_MAX]
 
@@ -225,13 +236,32 @@ def _analysis(language: str) -> _AnalysisCache:
 
 
 def words(text: str) -> list[str]:
-    """The words: runs of letters and digits, and the signs of C++ and C#."""
-    return _all_words(compose(text))
+    """The words: runs of letters and digits, the signs of C++ and C#, and each two letters of an unspaced script."""
+    text = compose(text)
+    return [text[start:end] for start, end in word_spans(text)] if has_unspaced(text) else _all_words(text)
+
+
+def has_unspaced(text: str) -> bool:
+    """Whether a composed text has letters of a script without spaces."""
+    if text.isascii() or (found := _find_above(text)) is None:
+        return False
+    return _find_unspaced(text, found.start()) is not None
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:
-    """The positions of the words of a composed text."""
-    return [found.span() for found in _find_words(text)]
+    """The positions of the words of a composed text; those of an unspaced script overlap."""
+    if not has_unspaced(text):
+        return [found.span() for found in _find_words(text)]
+    spans = list[tuple[int, int]]()
+    for found in _find_runs(text):
+        start, end = found.span()
+        spans += pairwise_spans(start, end) if found[1] else [(start, end)]
+    return spans
+
+
+def pairwise_spans(start: int, end: int) -> list[tuple[int, int]]:
+    """Each two adjacent letters of a run; of a single letter, itself."""
+    return [(at, at + 2) for at in range(start, end - 1)] or [(start, end)]
 
 
 def analyze(text: str, language: str, tokens_max: int | None = None) -> str:

@@ -11,7 +11,8 @@ caller gave, or no more is written than was read. Tests run them with bounds che
 
 from tarrafa.runtime.compiled_kernels import Kernel
 
-SPACE, WORD, OTHER, SPECIAL = 1, 2, 4, 8  # classes of characters; a token with a special one is one word. 0: unknown
+# Classes of characters; 0: unknown. A token with a special one is one word; each two adjacent unspaced ones are a word.
+SPACE, WORD, OTHER, SPECIAL, UNSPACED = 1, 2, 4, 8, 16
 END_OF_TOKEN = 1  # in a sequence; no record begins there
 FIRST_RECORD = 2
 HASH, KEY_LENGTH, TERM_BYTES, ENTRY_BYTES, FLAGS, STAMP, HEADER = range(7)  # of a record
@@ -68,6 +69,20 @@ def next_word(text: list[int], start: int, end: int, classes: list[int]) -> tupl
     return start, stop + signs_after(text, start, stop, end, classes)
 
 
+def next_of_both(text: list[int], start: int, end: int, classes: list[int]) -> tuple[int, int, int]:
+    """The same where there are unspaced letters, too; and where to go on: the next two begin with the second of two."""
+    while start < end and classes[text[start]] & (WORD | UNSPACED) == 0:
+        start += 1
+    if start == end or classes[text[start]] == WORD:
+        start, stop = next_word(text, start, end, classes)
+        return start, stop, stop
+    stop = start + 1
+    if stop < end and classes[text[stop]] == UNSPACED:
+        stop += 1
+    goes_on = stop - start == 2 and stop < end and classes[text[stop]] == UNSPACED
+    return start, stop, stop - 1 if goes_on else stop
+
+
 def signs_after(text: list[int], start: int, stop: int, end: int, classes: list[int]) -> int:
     """How many signs after a word belong to it: those of C++ and C#."""
     if stop in (start, end):
@@ -116,7 +131,11 @@ def scan(
         tokens += 1
         end = place
         while start < end:
-            start, stop = (start, end) if seen & SPECIAL else next_word(text, start, end, classes)
+            if seen & UNSPACED and not seen & SPECIAL:
+                start, stop, after = next_of_both(text, start, end, classes)
+            else:
+                start, stop = (start, end) if seen & SPECIAL else next_word(text, start, end, classes)
+                after = stop
             if stop - start > KEY_LENGTH_MAX:
                 return TOO_LONG
             if stop > start:
@@ -128,7 +147,7 @@ def scan(
                     misses += 1
                 sequence[at] = record
                 at += 1
-            start = stop
+            start = after
     results[0] = misses
     return at
 

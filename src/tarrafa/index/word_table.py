@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tarrafa.index.text_analysis import analyze_token, frequent_terms, token_entries
+from tarrafa.index.text_analysis import analyze_token, frequent_terms, is_unspaced, token_entries
 from tarrafa.index.word_kernels import (
     FIRST_RECORD,
     FREQUENT,
@@ -25,6 +25,7 @@ from tarrafa.index.word_kernels import (
     SPECIAL,
     TOO_LONG,
     UNKNOWN,
+    UNSPACED,
     WORD,
 )
 from tarrafa.parse.text_kernels import code_point_array, code_points
@@ -52,7 +53,7 @@ def character_class(character: str) -> int:
     is_part = unicodedata.category(character).startswith("M") or "\u1100" <= character <= "\u11ff"
     if is_part or unicodedata.normalize("NFC", character) != character:
         return SPECIAL
-    return WORD if character.isalnum() else OTHER
+    return UNSPACED if is_unspaced(character) else WORD if character.isalnum() else OTHER
 
 
 def _add_classes(characters: Numbers) -> None:
@@ -144,8 +145,9 @@ class WordTable:
         if points is None:
             return None
         scan, length, classes_at = functions[f"scan_{points.bits}"], len(text), _classes.ctypes.data
-        # Words and ends of tokens together are not more than characters; words not more than half of them.
-        sequence, missing = np.empty(length + 2, np.uint32), np.empty(3 * (length // 2 + 2), np.uint32)
+        # Words and ends of tokens together are not more than characters; words of spaced scripts not more than half.
+        words_max = length // 2 + 1 if points.bits == 8 else length + 1
+        sequence, missing = np.empty(length + 2, np.uint32), np.empty(3 * (words_max + 1), np.uint32)
         written = sequence.ctypes.data, missing.ctypes.data, self._results_at
         is_cleared = False
         while True:

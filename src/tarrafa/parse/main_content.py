@@ -13,8 +13,9 @@ if it reads as prose, less than nothing if it is mostly a link or too short; a s
 Lines of a part that is named as no content (`nav`, `class="related"`) weigh nothing, unless most of the prose is there.
 The root is the block that weighs most; a block that is named as content (`article`, `class="entry-content"`) needs less
 weight. Of the root's lines, the run that weighs most is the content: the title and byline before the text and the links
-after it are left out, and a short line between paragraphs stays. A page without prose has as content all lines that are
-neither links nor in an excluded part.
+after it are left out, and a short line between paragraphs stays. A page with hardly any prose, such as the reference of
+a class, has as content all lines of its root that are neither links nor in an excluded part; its root is the block with
+most of these characters.
 A list of links is a run of lines outside the content of which most are links.
 Known weakness: captions are left out, and so are short lines at the end; prose of a part with an unknown name, such as
 comments, may be taken for content.
@@ -23,7 +24,7 @@ comments, may be taken for content.
 import re
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import accumulate, compress, count
 from operator import add, and_, or_
 from typing import NamedTuple
@@ -44,6 +45,8 @@ from tarrafa.parse.text_kernels import (
     NAMED_SHARE_MIN,
     PARAGRAPH_CHARS_MIN,
     PROSE_CHARS_MIN,
+    PROSE_PAGE_CHARS_MIN,
+    PROSE_PAGE_SHARE_MIN,
     RAW_ENDS,
     RAW_STARTS,
     ROOT_SHARE_MIN,
@@ -51,6 +54,7 @@ from tarrafa.parse.text_kernels import (
     SAMPLE_CHARS_MIN,
     SAMPLE_SPANS,
     SHORT_LINE_WEIGHT,
+    SHORT_ROOT_SHARE_MIN,
     STARTS,
     code_points,
     kernels,
@@ -61,9 +65,12 @@ TAGS_MAX = 200_000
 TAG_LENGTH_MIN = 3
 NAME_LENGTH_MAX = 200  # of a class or id: no more of it is read
 NAMES_REMEMBERED = 8_192
+HEADINGS_MAX = 50  # of a level, that are looked for in cells
+HEADED_CELL_RATIO, HEADED_CELL_CHARS_MIN = 3, 100  # of a cell to its heading, in the layout of a page
 
 _LAYOUT = PlainText(layout="strict", bullet="", table_cell_separator=" ")
 _EXCLUDED_MARK, _NAMED_MARK = "tarrafa-excluded", "tarrafa-content"
+_HEADINGS = ("h1", "h2", "h3", "h4")
 _NAMED_TAGS = ("div", "section", "ul", "ol", "header", "table", "figure", "dl")
 
 
@@ -103,6 +110,15 @@ _excluded_name = re.compile(
     r"|read-?more|most-?(?:read|popular)|trending|skip|login|signup|caption|hidden|print|meta\b|credit|teaser|reply|respond",
     re.IGNORECASE,
 ).search
+# An id is often made of a heading ("sponsoring-packages") or of a function ("printKeyCodes"): a few whole words decide.
+_excluded_id_word = re.compile(
+    r"nav\w*|\w*(?:nav|menu|footer)|comment(?:s|list|form)?|disqus\w*|share|sharing|social\w*|related|recommend(?:ed|ations)?"
+    r"|promos?|sponsors?|sponsored|advert\w*|newsletter|subscri\w+|breadcrumbs?|byline|authors?|widgets?|popup|modal|cookies?"
+    r"|banner|copyright|pagination|pager|tags|masthead|outbrain|taboola|readmore|trending|skip|login|signup|caption|hidden"
+    r"|print|meta|credits?|teaser|reply|respond"
+).fullmatch
+_id_words = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z0-9]+").findall
+ID_WORDS_MAX = 2
 
 LineRange = tuple[int, int]  # the first line, and the line after the last
 Spans = tuple[tuple[int, int], ...]
@@ -133,12 +149,16 @@ class _Lines(NamedTuple):
     ranges: dict[str, list[LineRange]]  # of each kind but links and code words
 
 
-class _NameMarks(dict[str, str]):
+class _Marks(dict[str, str]):
     """What the names of parts say of them."""
+
+    def __init__(self, is_excluded: Callable[[str], object]) -> None:
+        super().__init__()
+        self._is_excluded = is_excluded
 
     def __missing__(self, name: str) -> str:
         own = name[:NAME_LENGTH_MAX]
-        mark = _NAMED_MARK if _content_name(own) else _EXCLUDED_MARK if _excluded_name(own) else ""
+        mark = _NAMED_MARK if _content_name(own) else _EXCLUDED_MARK if self._is_excluded(own) else ""
         if len(self) >= NAMES_REMEMBERED:
             self.clear()
         if len(name) <= NAME_LENGTH_MAX:
@@ -146,7 +166,12 @@ class _NameMarks(dict[str, str]):
         return mark
 
 
-_marks = _NameMarks()
+def _excluded_id(name: str) -> bool:
+    several = _id_words(name)
+    return len(several) <= ID_WORDS_MAX and any(_excluded_id_word(word.lower()) for word in several)
+
+
+_class_marks, _id_marks = _Marks(_excluded_name), _Marks(_excluded_id)
 
 
 def lay_out(document: Document, markup: str) -> LaidOutText:
@@ -155,13 +180,34 @@ def lay_out(document: Document, markup: str) -> LaidOutText:
     """
     if len(markup) > TAGS_MAX * TAG_LENGTH_MIN and markup.count("<") > TAGS_MAX:
         return LaidOutText(document.to_text(_LAYOUT), [])
-    marks = _marks
+    _open_layout_tables(document)
+    of_classes, of_ids = _class_marks, _id_marks
     for tag in _NAMED_TAGS:
         for element in document.find_all(tag):
-            mark = marks[name] if (name := element.attr("class")) else ""
-            if mark or ((name := element.attr("id")) and (mark := marks[name])):
+            mark = of_classes[name] if (name := element.attr("class")) else ""
+            if mark or ((name := element.attr("id")) and (mark := of_ids[name])):
                 element.attrs[mark] = ""
     return LaidOutText(*document.to_annotated_text(_RULES, _LAYOUT))
+
+
+def _open_layout_tables(document: Document) -> None:
+    """A table with a cell that holds a heading and a text below it is no table, but the layout of a page: it becomes a
+    block, so that its cells are no columns of one line, and what they hold has lines and spans of its own.
+    """
+    if document.find("td") is None:
+        return
+    opened = False
+    for tag in _HEADINGS:
+        for heading in document.find_all(tag)[:HEADINGS_MAX]:
+            cell = heading.closest("td")
+            if cell is None or cell.closest("table") is None:
+                continue
+            if len(cell.text) > HEADED_CELL_RATIO * len(heading.text) + HEADED_CELL_CHARS_MIN:
+                while (table := cell.closest("table")) is not None:
+                    table.tag, opened = "div", True
+    for cell in document.find_all("td") if opened else ():
+        if cell.closest("table") is None:
+            cell.tag = "div"
 
 
 def divide(laid_out: LaidOutText, text: str) -> PageParts:
@@ -245,12 +291,17 @@ def _excluded(lines: _Lines, weights: list[int]) -> bytearray:
 def _content_lines(lines: _Lines, weights: list[int], excluded: bytearray) -> bytearray:
     """Marks the lines of the content."""
     counted = [0 if left_out else weight for weight, left_out in zip(weights, excluded, strict=True)]
-    first, end = _best_run(counted, *_root(counted, lines.ranges))
-    content = bytearray(len(weights))
-    if first == end:  # no prose: all that is neither excluded nor a link
-        pairs = zip(excluded, counted, strict=True)
-        return bytearray(not left_out and weight >= SHORT_LINE_WEIGHT for left_out, weight in pairs)
-    content[first:end] = excluded[first:end].translate(_INVERTED)
+    first, end = _best_run(counted, *_root(counted, lines.ranges, ROOT_SHARE_MIN))
+    is_left_out = bytes([out or weight < SHORT_LINE_WEIGHT for out, weight in zip(excluded, weights, strict=True)])
+    chars = [
+        0 if out else max(0, length - linked)
+        for out, length, linked in zip(is_left_out, lines.lengths, lines.linked, strict=True)
+    ]
+    content, out = bytearray(len(weights)), bytes(excluded)
+    prose = sum(chars[first:end])
+    if prose < PROSE_PAGE_CHARS_MIN and prose < PROSE_PAGE_SHARE_MIN * sum(chars):
+        (first, end), out = _root(chars, lines.ranges, SHORT_ROOT_SHARE_MIN), is_left_out
+    content[first:end] = out[first:end].translate(_INVERTED)
     return content
 
 
@@ -347,12 +398,12 @@ def _weigh(lines: _Lines) -> list[int]:
     return weights
 
 
-def _root(weights: list[int], ranges: dict[str, list[LineRange]]) -> LineRange:
+def _root(weights: list[int], ranges: dict[str, list[LineRange]], block_share: float) -> LineRange:
     """The smallest block that is named as content, or else the smallest of all, with nearly the greatest weight."""
     sums = list(accumulate(weights, initial=0))
     named, blocks = ranges[_NAMED_BLOCK], [*ranges[_BLOCK], *ranges[_NAMED_BLOCK], (0, len(weights))]
     best = max(sums[end] - sums[first] for first, end in blocks)
-    for candidates, share in ((named, NAMED_SHARE_MIN), (blocks, ROOT_SHARE_MIN)):
+    for candidates, share in ((named, NAMED_SHARE_MIN), (blocks, block_share)):
         if fit := [(end - first, first) for first, end in candidates if sums[end] - sums[first] >= share * best]:
             size, first = min(fit)
             return first, first + size

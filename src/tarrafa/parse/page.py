@@ -33,7 +33,7 @@ from tarrafa.parse.structured.extraction import extract_from_tree
 from tarrafa.parse.text_kernels import TEXT_LENGTH_MAX, normalize_lines
 from tarrafa.parse.url import UrlIdentity, base_url_of, canonical, host_name
 
-PARSER = "tarrafa-parse/6"  # stored in every record: raise it when the same bytes give a different page
+PARSER = "tarrafa-parse/7"  # stored in every record: raise it when the same bytes give a different page
 
 BODY_BYTES_MAX = 16 << 20  # bytes beyond it are not read
 TITLE_LENGTH_MAX = 512
@@ -151,6 +151,7 @@ def _parse_html(
         document
     ):
         facts = _read_elements(document, agent)
+    facts.title = facts.title or _first_heading(document, facts)
     base = base_url_of((canonical(facts.base, url) if facts.base else None) or url)
     links = LinkExtractor(identity.fold(own) if own else url, base, encoding, identity)
     refresh = (links.resolve(facts.refresh) or "") if facts.refresh else ""
@@ -237,6 +238,14 @@ class _PageText(NamedTuple):
     prints: fingerprint.Fingerprints
     language: str
     language_chars: int
+
+
+def _first_heading(document: Document, facts: _PageElements) -> str:
+    """What a page without a title is called. Pages of manuals begin with "NAME", and with the name below it."""
+    heading = facts.h1 or next(iter(facts.headings), "")
+    element = document.find("h1") if heading.casefold() == "name" else None
+    following = next((one for one in element.next_siblings if isinstance(one, Element)), None) if element else None
+    return _single_line(following.to_text(), TITLE_LENGTH_MAX) if following is not None else heading
 
 
 def _read_text(document: Document, markup: str, facts: _PageElements) -> _PageText:

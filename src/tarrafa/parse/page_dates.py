@@ -35,6 +35,7 @@ BYLINE_BEFORE, BYLINE_AFTER = 160, 500  # characters around the headline
 BYLINE_REST_MAX = 60  # characters beside the date in its line, if no word says what the date is
 LIST_DAYS_MIN = 3  # so many different days beside the headline are a list
 FOOTER_LENGTH = 500  # characters at the end of the text: "last modified"
+BYLINE_PROSE_WORDS_MAX = 3  # in lower case: names have capitals, a sentence that mentions a day has not
 LABEL_LENGTH = 40
 YEARS_MAX = 20  # four-digit years that are looked at in one text
 CHARS_BEFORE_YEAR = 32  # longer than any day and month
@@ -84,8 +85,14 @@ _is_metadata = re.compile(r"meta|byline|info|date|author|publish").search
 _url_date = re.compile(r"/((?:19|20)\d\d)([/-])(\d\d?)\2(\d\d?)(?=[/.-]|$)", re.ASCII).search
 # A label may be alone in the line before its date.
 _modified_label = re.compile(
-    r"(?:atuali[sz]|modific|alterad|revisad|updated|modified|changed|revised|edited)[^\n]*\n?$", re.IGNORECASE
+    r"(?:(?<![a-z])(?:atuali[sz]|modific|alterad|revisad|updated|modified|changed|revised|edited)[^\n<>=]*\n?|\$Date:\s*)$",
+    re.IGNORECASE,
 ).search
+# By programs that make documentation: the day says nothing of the text.
+_generated_label = re.compile(
+    r"(?<![a-z])(?:generated|gerad[oa]|generad[oa]|généré|erstellt|erzeugt)[^\n]*\n?$", re.I
+).search
+_prose_words = re.compile(r"(?<![^\W\d_])[a-zà-ÿ]{3,}").findall
 _published_label = re.compile(
     r"(?:publi(?:cad|caç|sh)|post(?:ad|ed)|escrit[oa]|written|criad[oa]|created|released)[^\n]*\n?$"
     r"|\b(?:data|date)\s*:\s*$",
@@ -320,6 +327,8 @@ def _byline_dates(page: DatedPage, day_first: bool | None) -> PageDates:
             continue
         label = window[max(end, date.start - LABEL_LENGTH) : date.start]
         end = date.end
+        if _generated_label(label):
+            continue
         is_byline = _is_byline(window, date, start - first)
         if _modified_label(label):
             modified = modified or date
@@ -333,8 +342,11 @@ def _byline_dates(page: DatedPage, day_first: bool | None) -> PageDates:
         published = None
     elif published is None and alone:
         published = alone[0]
-    footer = text[max(start, len(text) - FOOTER_LENGTH) :] if modified is None else ""
+    first = max(start, len(text) - FOOTER_LENGTH)
+    footer = text[first:] if modified is None else ""
     for date in find_dates(footer, day_first):
+        if _is_inside(page.code_spans, first + date.start):
+            continue
         if _modified_label(footer[max(0, date.start - LABEL_LENGTH) : date.start]):
             modified = date
     return PageDates(_of(published, "byline"), _of(modified, "byline"))
@@ -351,6 +363,10 @@ def _is_byline(window: str, date: WrittenDate, headline: int) -> bool:
     line_start, line_end = window.rfind("\n", 0, date.start) + 1, window.find("\n", date.end)
     line_end = len(window) if line_end < 0 else line_end
     if (line_end - line_start) - (date.end - date.start) > BYLINE_REST_MAX:
+        return False
+    if window[line_start : date.start].rstrip().endswith(("'", '"', "<", ">", "=")):  # a value
+        return False
+    if len(_prose_words(f"{window[line_start : date.start]} {window[date.end : line_end]}")) > BYLINE_PROSE_WORDS_MAX:
         return False
     return date.start >= headline or not window[line_end:headline].strip()
 

@@ -35,6 +35,9 @@ SHORT_LINE_WEIGHT = -10
 LINK_WEIGHT_MAX = 100  # of one line
 NAMED_SHARE_MIN = 0.6  # of the greatest weight: what a block that is named as content needs
 ROOT_SHARE_MIN = 0.95  # the same of another block: the smallest such block is the root
+PROSE_PAGE_CHARS_MIN = 500  # outside links: with less in the best run, other lines are content, too,
+PROSE_PAGE_SHARE_MIN = 0.7  # unless the run has such a share of the page
+SHORT_ROOT_SHARE_MIN = 0.8  # of their characters: the smallest such block is then the root
 EXCLUDED_SHARE_MAX = 0.5  # of the prose: a part that has more is content, whatever its name
 LISTED_LINKS_MIN = 4  # lines of a list that are links
 LIST_GAP_CHARS_MAX = 25  # of one line between two links of a list, such as a date
@@ -43,11 +46,11 @@ SAMPLE_CHARS_MIN = 60  # of content outside code: less says too little about the
 LINK, HEADING, PARAGRAPH, CODE, TABLE, EXCLUDED, CODE_WORDS, BLOCK, NAMED_BLOCK = range(9)  # kinds of spans
 # Rows of the array of `divide`: how many links longer than a line, headings, paragraphs, blocks of code, tables and
 # excluded parts begin at a line, less those that end there; characters inside links and code words; the flags of a
-# line; the weights of all lines before it; where the lines begin and end, before and after the text was normalized; and
-# its results.
+# line; the weights of all lines before it; where the lines begin and end, before and after the text was normalized; its
+# results; and the characters outside links before it.
 LINKED, CODED, FLAGS, TOTALS, RAW_STARTS, RAW_ENDS, STARTS, ENDS = range(6, 14)
 CONTENT_SPANS, LINK_LIST_SPANS, CODE_SPANS, SAMPLE_SPANS = range(14, 18)
-ROWS = 18
+CHARS, ROWS = 18, 19
 IS_CODE, IS_EXCLUDED, IS_LINK, IS_CONTENT = 1, 2, 4, 8  # flags
 
 LowPlanes = tuple[np.uint64, np.uint64, np.uint64, np.uint64, np.uint64, np.uint64, np.uint64]
@@ -343,16 +346,19 @@ def divide(begins: list[int], ends: list[int], kinds: list[int], count: int, row
     place_spans(begins, ends, kinds, count, rows, size)
     weigh_lines(rows, size)
     exclude_lines(begins, ends, kinds, count, rows, size)
-    first, end = root_lines(begins, ends, kinds, count, rows, size)
+    first, end = root_lines(begins, ends, kinds, count, rows, size, ROOT_SHARE_MIN)
     first, end = best_run(rows, size, first, end)
-    for line in range(size):
-        flags = rows[FLAGS * width + line]
-        if first == end:  # no prose: all that is neither excluded nor a link
-            is_content = not flags & (IS_EXCLUDED | IS_LINK)
-        else:
-            is_content = first <= line < end and not flags & IS_EXCLUDED
-        if is_content:
-            rows[FLAGS * width + line] = flags | IS_CONTENT
+    left_out = IS_EXCLUDED
+    count_chars(rows, size)
+    prose = rows[CHARS * width + end] - rows[CHARS * width + first]
+    if prose < PROSE_PAGE_CHARS_MIN and prose < PROSE_PAGE_SHARE_MIN * rows[CHARS * width + size]:
+        for line in range(size + 1):
+            rows[TOTALS * width + line] = rows[CHARS * width + line]
+        first, end = root_lines(begins, ends, kinds, count, rows, size, SHORT_ROOT_SHARE_MIN)
+        left_out = IS_EXCLUDED | IS_LINK
+    for line in range(first, end):
+        if not rows[FLAGS * width + line] & left_out:
+            rows[FLAGS * width + line] |= IS_CONTENT
     write_runs(rows, size, CONTENT_SPANS, IS_CONTENT, IS_CONTENT)
     write_runs(rows, size, CODE_SPANS, IS_CODE, IS_CODE)
     write_link_lists(rows, size)
@@ -420,6 +426,7 @@ def weigh_lines(rows: list[int], size: int) -> None:
         else:
             short_weight = 0 if tables else SHORT_LINE_WEIGHT  # a row of short cells
             weight = length - linked if length - linked >= chars_min else short_weight
+        rows[LINKED * width + line] = linked
         rows[FLAGS * width + line] = flags
         rows[TOTALS * width + line] = weight
 
@@ -448,8 +455,20 @@ def exclude_lines(begins: list[int], ends: list[int], kinds: list[int], count: i
     rows[TOTALS * width + size] = total
 
 
+def count_chars(rows: list[int], size: int) -> None:
+    """Write the totals of the characters outside links, of lines that are neither links nor excluded."""
+    width = size + 2
+    total = 0
+    for line in range(size):
+        rows[CHARS * width + line] = total
+        if not rows[FLAGS * width + line] & (IS_EXCLUDED | IS_LINK):
+            length = rows[ENDS * width + line] - rows[STARTS * width + line]
+            total += max(0, length - rows[LINKED * width + line])
+    rows[CHARS * width + size] = total
+
+
 def root_lines(
-    begins: list[int], ends: list[int], kinds: list[int], count: int, rows: list[int], size: int
+    begins: list[int], ends: list[int], kinds: list[int], count: int, rows: list[int], size: int, block_share: float
 ) -> tuple[int, int]:
     """The smallest block that is named as content, or else the smallest of all, with nearly the greatest weight."""
     totals = TOTALS * (size + 2)
@@ -459,7 +478,7 @@ def root_lines(
             best = max(best, rows[totals + ends[number]] - rows[totals + begins[number]])
     first, end = smallest_block(begins, ends, kinds, count, rows, size, NAMED_BLOCK, NAMED_SHARE_MIN * best)
     if end > size:
-        first, end = smallest_block(begins, ends, kinds, count, rows, size, BLOCK, ROOT_SHARE_MIN * best)
+        first, end = smallest_block(begins, ends, kinds, count, rows, size, BLOCK, block_share * best)
     return (first, end) if end <= size else (0, size)
 
 

@@ -9,7 +9,8 @@ commit. It reads all of these words (2 us each), so short prefixes of large voca
 (`vocabulary`), and the index is asked for the most frequent words only. Words that directly follow the word before,
 in the best SAMPLED_PAGES pages with it, come before all others (`following_words`): after *woody a* that is *allen*,
 and not the most frequent word with an a. The best completion of a first word is also suggested with the word that
-follows it in at least FOLLOWING_SHARE of these pages.
+follows it in at least FOLLOWING_SHARE of these pages. A script without spaces has no words to complete: the typed
+letters are completed by those that follow them in these pages (`continuations`).
 """
 
 import re
@@ -23,7 +24,15 @@ from tantivy import Query as TantivyQuery
 
 from tarrafa.index import schema
 from tarrafa.index.reader import IndexSnapshot
-from tarrafa.index.text_analysis import WORD_CHARS_MAX, all_entries, compose, entry_parts, fold, is_function_word
+from tarrafa.index.text_analysis import (
+    UNSPACED,
+    WORD_CHARS_MAX,
+    all_entries,
+    compose,
+    entry_parts,
+    fold,
+    is_function_word,
+)
 from tarrafa.search.query_parser import QUERY_CHARS_MAX, scoring_spans
 from tarrafa.search.vocabulary import IndexVocabulary
 
@@ -31,6 +40,7 @@ SAMPLED_PAGES = 30  # pages in which the words after a word are looked for
 SAMPLED_CHARS_MAX = 8_000  # of each page
 TITLE_TIMES = 3  # a word that follows in the title counts so often
 FOLLOWING_WEIGHT = 1 << 20  # before every word that does not follow, however many documents hold that
+CONTINUATION_CHARS_MAX = 6
 FOLLOWING_SHARE, FOLLOWING_PAGES_MIN = 0.3, 2  # of the sampled pages, to be suggested without a letter typed
 READ_MAX = 2_000  # words with the prefix that are read from the index
 COMMON_SHARE = 0.5
@@ -101,6 +111,21 @@ def following_words(pages: Sequence[schema.StoredDocument], before: str, beginni
     least = 1 if beginning else max(FOLLOWING_PAGES_MIN, FOLLOWING_SHARE * len(pages))
     kept = {word: times for word, times in held.items() if times >= least and not is_function_word(word)}
     return [(word, FOLLOWING_WEIGHT * times) for word, times in kept.items() if len(word) <= WORD_CHARS_MAX]
+
+
+def continuations(pages: Sequence[schema.StoredDocument], beginning: str) -> list[tuple[str, int]]:
+    """How letters of a script without spaces go on in these pages, weighed by pages: the longest of those that the same
+    pages have, up to a border between kanji or katakana and hiragana.
+    """
+    letters, held = f"(?=[{UNSPACED}])", Counter[str]()
+    same_kind = f"(?:(?:{letters}[ぁ-ゖ])+|(?:{letters}[^ぁ-ゖ])+)"
+    find = re.compile(f"{re.escape(beginning.lower())}({same_kind})").findall
+    for page in pages:
+        for text, times in ((page.title, TITLE_TIMES), (page.text[:SAMPLED_CHARS_MAX], 1)):
+            several = {one[:end] for one in find(text.lower()) for end in range(1, CONTINUATION_CHARS_MAX + 1)}
+            held.update({beginning + one: times for one in several})
+    shorter = {one[:-1] for one, times in held.items() if held[one[:-1]] == times}
+    return [(word, times) for word, times in held.items() if word not in shorter]
 
 
 def _following_pattern(before: str, beginning: str) -> re.Pattern[str] | None:

@@ -43,10 +43,11 @@ from tarrafa.index.document_fields import (
 )
 from tarrafa.index.index_state import is_other_version, pages_by_fate
 from tarrafa.index.reader import URL_ID, IndexMatches, IndexReader, IndexSnapshot
+from tarrafa.index.text_analysis import has_unspaced
 from tarrafa.model import UrlId
 from tarrafa.parse.url import host_name, url_id
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.search.autocomplete import SAMPLED_PAGES, completions, following_words, merge_completions
+from tarrafa.search.autocomplete import SAMPLED_PAGES, completions, continuations, following_words, merge_completions
 from tarrafa.search.curation import Curation, CurationRules
 from tarrafa.search.exclusion_filter import ExclusionFilter, QueryClause, exclude
 from tarrafa.search.global_bm25 import (
@@ -297,6 +298,12 @@ class LocalShard:
         snapshot = context.snapshot
         vocabulary = self._vocabularies.newest(snapshot, self._patience_s)
         found = exclude(TantivyQuery.all_query(), context.excluded) if context.excluded else None
+        if len(beginning) > 1 and has_unspaced(beginning):
+            run = SearchRequest(f'{before} "{beginning}"', all_words=True)
+            found = exclude(self._build_query(run, context, snapshot, snapshot).matches, context.excluded)
+            sample = snapshot.top_matches(found, SAMPLED_PAGES, schema.STATIC).addresses()
+            several = [continuations([snapshot.stored_document(place) for place in sample], beginning)]
+            return merge_completions(beginning, several, limit)
         if not before.strip():
             return completions(snapshot, vocabulary, beginning, found, limit)
         query = self._build_query(SearchRequest(before, all_words=True), context, snapshot, snapshot)

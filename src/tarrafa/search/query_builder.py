@@ -19,7 +19,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from itertools import pairwise
-from math import log, prod
+from math import ceil, log, prod
 from typing import NamedTuple, TypeVar, cast
 
 import tantivy
@@ -27,13 +27,15 @@ from tantivy import Occur
 from tantivy import Query as TantivyQuery
 
 from tarrafa.index import schema
-from tarrafa.index.document_fields import split_url_id, url_words
+from tarrafa.index.document_fields import split_url_id, title_key, url_words
 from tarrafa.index.text_analysis import (
     are_frequent,
     compose,
     fold,
     frequent_pairs,
+    has_unspaced,
     is_function_word,
+    is_unspaced,
     own_entry,
     readings,
     readings_in_a_row,
@@ -54,7 +56,10 @@ PAIR_SHARE = 0.3
 TEMPLATE_SHARE = 0.1  # of a word that stands only in menus, lists of links or the name of the site
 FUNCTION_WORD_SHARE = 0.3  # of a word that only joins others
 FORM_SHARE = 0.5  # of a word's rarity: the gain of a page that writes it as it is typed
+NAMED_SHARE = 1.5  # of the rarity of all words: the gain of a page whose title is the query
 FORMS_MAX = 12  # words whose typed form counts
+# Words of a text without spaces that a page must hold which does not hold all of it in a row.
+UNSPACED_WORDS_MIN, UNSPACED_SHARE_MIN = 2, 0.5
 # Documents of all shards with both of two adjacent words, as many as there would be by chance. With more, positions
 # cost more than a second query for the best matches (0.15 ms).
 EARLY_PAIR_DOCUMENTS_MAX = 500
@@ -186,7 +191,8 @@ class QueryBuilder:
         late = tuple(clause for _, clause, is_late in pairs if is_late)
         if not content.parts:
             return BuiltQuery(TantivyQuery.boolean_query(parts))
-        titles, forms = ([clause for _, clause in one] for one in (self._titles(content), self._forms(content)))
+        titles = [clause for _, clause in (*self._titles(content), *self._named(content))]
+        forms = [clause for _, clause in self._forms(content)]
         gains = _Gains(titles, forms, [clause for _, clause, is_late in pairs if not is_late])
         signed = tuple(self._signed(content))
         needed, lacks = self._needed(content) if not related else ([], False)
@@ -287,6 +293,7 @@ class QueryBuilder:
             *(ScoreComponent("text", f"{text}*", self._prefix(text)) for text in content.prefixes),
             *(ScoreComponent("added", what, clause) for what, clause in self._added(extras)),
             *(ScoreComponent("title", what, clause) for what, clause in self._titles(content)),
+            *(ScoreComponent("title", what, clause) for what, clause in self._named(content)),
             *(ScoreComponent("form", what, clause) for what, clause in self._forms(content)),
             *(
                 ScoreComponent("pair", " ".join(pair), clause, PAIR_SHARE * self._most(_in_a_row(*pair)), is_late)
@@ -364,6 +371,11 @@ class QueryBuilder:
         """The required parts of a group; without any, at least one optional part."""
         must = [(Occur.Must, self._node(node) or TantivyQuery.empty_query()) for node in group.with_sign(Sign.MUST)]
         some = [clause for node in group.with_sign(Sign.SHOULD) if (clause := self._node(node)) is not None]
+        if group.least > 1:
+            enough = len(some) >= group.least
+            return (
+                TantivyQuery.boolean_query([(Occur.Should, one) for one in some], group.least) if enough else _any([])
+            )
         never = self._must_not(group)
         if must:
             return TantivyQuery.boolean_query([*must, *((Occur.Should, clause) for clause in some), *never])
@@ -384,6 +396,10 @@ class QueryBuilder:
         return clause if clause is None or not _is_joining(node) else _boosted(clause, FUNCTION_WORD_SHARE)
 
     def _prefix(self, text: str) -> TantivyQuery:
+        if is_unspaced(text):  # a letter anywhere in words of two letters: `parse` asks for no more
+            pattern, fields = f".?{text}.?[~.']?", (schema.WORDS, schema.TITLE)
+            several = [TantivyQuery.regex_query(schema.SCHEMA, field, pattern) for field in fields]
+            return _any([TantivyQuery.const_score_query(one, PREFIX_SCORE) for one in several])
         return TantivyQuery.const_score_query(
             TantivyQuery.regex_query(schema.SCHEMA, schema.WORDS, fold(text) + ".*"), PREFIX_SCORE
         )
@@ -457,6 +473,18 @@ class QueryBuilder:
         own = readings(word)
         known = (*self._occurring(schema.ALL, own), *self._occurring(schema.TEMPLATE, own))
         return tuple([terms for terms in own if len(terms) > 1 or terms in known])
+
+    def _named(self, content: QueryGroup) -> list[tuple[str, TantivyQuery]]:
+        """The pages whose title is the whole query."""
+        texts = content.texts
+        whole = " ".join(texts)
+        key = title_key(whole)
+        if not self._local.frequency(schema.NAMED, key):
+            return []
+        speaking = [text for text in texts if not is_function_word(text)] or texts
+        rarity = sum(self._common(self._occurring(schema.ALL, readings(text))) for text in dict.fromkeys(speaking))
+        named = TantivyQuery.term_query(schema.SCHEMA, schema.NAMED, key, "basic")
+        return [(whole, TantivyQuery.const_score_query(named, NAMED_SHARE * rarity))]
 
     def _pairs(self, content: QueryGroup) -> list[tuple[tuple[str, str], TantivyQuery, bool]]:
         """Neighbours in the query, as neighbours in the page; True: they are costly."""
@@ -563,9 +591,15 @@ def is_signed(text: str) -> bool:
     return " " not in text and bool(_has_sign_inside(text)) and len(words(text)) > 1
 
 
+@lru_cache(10_000)
+def _is_run(text: str) -> bool:
+    """Whether a text has several words of a script without spaces: 安装软件."""
+    return has_unspaced(composed := compose(text)) and len(words(composed)) > 1
+
+
 def is_compound(node: QueryNode) -> bool:
-    """Whether a part is a word with signs inside."""
-    return isinstance(node, QueryText) and not node.quoted and is_signed(node.text)
+    """Whether a part is a word with signs inside, or several words without spaces."""
+    return isinstance(node, QueryText) and not node.quoted and (is_signed(node.text) or _is_run(node.text))
 
 
 def _text(node: QueryNode) -> str:
@@ -577,12 +611,18 @@ def _is_joining(node: QueryNode) -> bool:
 
 
 def _parts_of(node: QueryNode) -> QueryNode:
-    """The words that a word with signs inside consists of, all of them."""
-    return QueryGroup(tuple((Sign.MUST, QueryText(word)) for word in dict.fromkeys(words(_text(node)))))
+    """The words that a word with signs inside consists of, all of them; of a text without spaces, most of them: nobody
+    says where its words begin.
+    """
+    parts = [QueryText(word) for word in dict.fromkeys(words(_text(node)))]
+    if _is_run(_text(node)):
+        least = max(UNSPACED_WORDS_MIN, ceil(UNSPACED_SHARE_MIN * len(parts)))
+        return QueryGroup(tuple((Sign.SHOULD, part) for part in parts), least)
+    return QueryGroup(tuple((Sign.MUST, part) for part in parts))
 
 
 def _with_parts(content: QueryGroup) -> QueryGroup:
-    """Plain words with signs inside, or else their parts."""
+    """Plain words with signs inside or without spaces, or else their parts."""
     if not any(sign is Sign.SHOULD and is_compound(node) for sign, node in content.parts):
         return content
     parts = list[tuple[Sign, QueryNode]]()

@@ -25,7 +25,7 @@ from itertools import zip_longest
 from math import log, log2
 
 from tarrafa.index import schema
-from tarrafa.index.text_analysis import WORD_CHARS_MAX, analyzer_for, compose, readings, words
+from tarrafa.index.text_analysis import WORD_CHARS_MAX, analyzer_for, compose, is_unspaced, readings, words
 from tarrafa.search.global_bm25 import TermStatistics, document_frequency
 from tarrafa.search.request import ExpansionTerm
 
@@ -67,7 +67,8 @@ def _words_of(page: schema.StoredDocument) -> dict[str, Counter[str]]:
     tokens = Counter(compose(f"{page.title} {page.text}").lower().split()[:TOKENS_MAX])
     for token, times in tokens.items():
         for word in words(token):
-            if CHARS_MIN <= len(word) <= WORD_CHARS_MAX and not word.isdigit():
+            is_long = CHARS_MIN <= len(word) <= WORD_CHARS_MAX or bool(is_unspaced(word))
+            if is_long and not word.isdigit():
                 found.setdefault(term(word), Counter())[word] += times
     return found
 

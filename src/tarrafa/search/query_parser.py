@@ -16,7 +16,7 @@ one pass, with every length and depth bounded.
 
 An unclosed quotation mark or parenthesis closes at the end; a sign, parenthesis or field name without a value is
 ignored. `OR` binds its two adjacent parts; alternatives that are all filters are themselves a filter. Knows nothing of
-tantivy or of text analysis.
+tantivy; of text analysis only which scripts write no spaces.
 """
 
 import re
@@ -30,6 +30,7 @@ from urllib.parse import urlsplit
 
 from tarrafa.errors import QueryError
 from tarrafa.i18n import Message, message
+from tarrafa.index.text_analysis import is_unspaced
 from tarrafa.parse.rdf.prefixes import expand_prefix
 from tarrafa.parse.url import canonical, host_name
 
@@ -74,9 +75,10 @@ class QueryFilter:
 
 @dataclass(frozen=True, slots=True)
 class QueryGroup:
-    """Parts in their typed order."""
+    """Parts in their typed order. `least`: so many of its optional parts must be there, if more than one."""
 
     parts: tuple[tuple[Sign, "QueryNode"], ...] = ()
+    least: int = 0
 
     def with_sign(self, sign: Sign) -> "list[QueryNode]":
         return [node for found, node in self.parts if found is sign]
@@ -262,11 +264,21 @@ class _QueryParser:
             return None
         if match["quoted"] is None and body.endswith("*"):
             return _prefix(body)
-        return QueryText(body, match["quoted"] is not None)
+        return _text(body, match["quoted"] is not None)
+
+
+def _text(body: str, quoted: bool) -> QueryNode:
+    """Words; or a letter of a script without spaces, which is searched inside of words, too."""
+    text = QueryText(body, quoted)
+    if len(body) != 1 or not is_unspaced(body):
+        return text
+    return QueryGroup(((Sign.SHOULD, text), (Sign.SHOULD, QueryPrefix(body))))
 
 
 def _prefix(body: str) -> QueryNode:
     *before, last = _words(body)
+    if is_unspaced(last):  # is found as a part of longer words anyway
+        return _text(body.rstrip("*"), True)
     if len(last) < PREFIX_CHARS_MIN:
         raise QueryError(
             message(

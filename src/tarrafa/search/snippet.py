@@ -8,16 +8,20 @@ Pure. Knows nothing of HTML or of the index. (tantivy's own snippets find no ste
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
 from tarrafa.index.text_analysis import (
+    ENGLISH,
+    OTHER,
     WORD_PATTERN,
     analyzer_for,
     compose,
     fold,
+    has_unspaced,
     is_function_word,
+    is_unspaced,
     readings,
     terms_of_language,
     word_spans,
@@ -32,11 +36,12 @@ SUFFIX_CHARS_MAX = 12  # by which a word is longer than its term
 GAP = "…"
 PLACES_MAX = 500  # of one prefix: a long page may hold a frequent word ten thousand times
 
+SIGNS = ENGLISH + OTHER  # of languages, at the end of terms
 MarkedPieces = list[tuple[str, bool]]
 TermPlace = tuple[int, str]  # where a wanted word begins, and its term
 
 _word_at, _words = WORD_PATTERN.match, WORD_PATTERN.finditer
-_sentence_start = re.compile(r"(?:^|\n|[.!?:]\s)(?=\S)").search
+_sentence_start = re.compile(r"(?:^|\n|[.!?:]\s|[。！？])(?=\S)").search
 _space, _no_space = re.compile(r"\s").search, re.compile(r"\S").search
 _NO_LETTERS_FROM, _NO_LETTERS_TO = 0x2000, 0x2BFF  # punctuation and symbols, with some letters among them
 _ODD = "".join(letter for letter in map(chr, range(_NO_LETTERS_FROM, _NO_LETTERS_TO + 1)) if _word_at(letter))
@@ -128,8 +133,11 @@ def _joined(first: str, second: str) -> str:
 
 def _places(text: str, wanted: frozenset[str], language: str) -> list[TermPlace]:
     """The positions of the wanted terms. Only the words of a Western text with the prefix of a wanted term are
-    analysed.
+    analysed, and terms of a script without spaces are looked for as they are.
     """
+    if unspaced := _unspaced_terms(wanted, language):
+        others = frozenset(term for term in wanted if term.rstrip(SIGNS) not in unspaced)
+        return sorted([*_unspaced_places(text, unspaced), *(_places(text, others, language) if others else ())])
     starts = _starts_of(wanted, language)
     plain = _western(text) if starts else None
     if starts is None or (starts and plain is None):
@@ -144,6 +152,20 @@ def _places(text: str, wanted: frozenset[str], language: str) -> list[TermPlace]
                 found.append((at, one))
             at, most = find(start, end), most - 1
     return sorted(found)
+
+
+@lru_cache(100)
+def _unspaced_terms(wanted: frozenset[str], language: str) -> frozenset[str]:
+    """The terms of scripts without spaces, without signs."""
+    return frozenset(filter(is_unspaced, terms_of_language(wanted, language)))
+
+
+def _unspaced_places(text: str, terms: Iterable[str]) -> Iterator[TermPlace]:
+    for term in terms:
+        at, most = text.find(term), PLACES_MAX
+        while at >= 0 and most:
+            yield at, term
+            at, most = text.find(term, at + 1), most - 1
 
 
 def _western(text: str) -> bytes | None:
@@ -238,10 +260,11 @@ def _excerpt(text: str, window: _Window, width: _Width) -> str:
     end = start + width.chars
     if start and not text[start - 1].isspace():
         space = _space(text, start, place)
-        start = space.end() if space else start
+        start = space.end() if space and not has_unspaced(text[start : space.start()]) else start
     words = " ".join(text[start:end].split())
     if end < len(text) and not text[end].isspace():
-        words = words.rpartition(" ")[0] or words
+        whole, _, cut = words.rpartition(" ")
+        words = words if has_unspaced(cut) else whole or words
     before = start and _no_space(text, 0, start)
     return f"{GAP + ' ' if before else ''}{words}{' ' + GAP if _no_space(text, end) else ''}"
 
@@ -259,13 +282,26 @@ def terms_of_texts(texts: Iterable[str]) -> frozenset[str]:
 def mark_terms(text: str, wanted: frozenset[str], language: str) -> MarkedPieces:
     """The text in pieces, each with whether it is a wanted word. Joined, they are the (composed) text."""
     text = compose(text)
-    term, pieces, at = analyzer_for(language), [], 0
-    for start, end in word_spans(text):
-        if term(text[start:end]) in wanted:
-            if start > at:
-                pieces.append((text[at:start], False))
-            pieces.append((text[start:end], True))
-            at = end
+    term, pieces, at = analyzer_for(language), MarkedPieces(), 0
+    spans = [(start, end) for start, end in word_spans(text) if term(text[start:end]) in wanted]
+    if unspaced := _unspaced_terms(wanted, language):
+        spans = _joined_runs(text, [*spans, *((at, at + len(one)) for at, one in _unspaced_places(text, unspaced))])
+    for start, end in spans:
+        if start > at:
+            pieces.append((text[at:start], False))
+        pieces.append((text[start:end], True))
+        at = end
     if at < len(text):
         pieces.append((text[at:], False))
     return pieces
+
+
+def _joined_runs(text: str, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The spans in order; those of unspaced letters that overlap or adjoin are one."""
+    found = list[tuple[int, int]]()
+    for start, end in sorted(spans):
+        if found and start <= found[-1][1] and is_unspaced(text[found[-1][1] - 1]) and is_unspaced(text[start]):
+            found[-1] = found[-1][0], max(end, found[-1][1])
+        else:
+            found.append((start, end))
+    return found
