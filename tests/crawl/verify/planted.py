@@ -167,6 +167,13 @@ def old_mark(data: DataDirectory) -> None:
     path.write_bytes(durable_line(DurableLengths(other.position, one.position, one.position)))
 
 
+def old_response_mark(data: DataDirectory) -> None:
+    """The same for responses only."""
+    path = data.archive / f"{names(data)[0]}.durable"
+    found, one = read_durable(path), records(warc(data), "response")[10]
+    path.write_bytes(durable_line(DurableLengths(one.position, found.meta, found.visits_end)))
+
+
 def mark_beyond_file(data: DataDirectory) -> None:
     path = data.archive / f"{names(data)[0]}.durable"
     found = read_durable(path)
@@ -255,9 +262,11 @@ def delete_document(data: DataDirectory) -> None:
 
 def _overwrite_page(path: Path) -> None:
     """Another program wrote into a SQLite file."""
+    with closing(apsw.Connection(str(path))) as connection:
+        connection.pragma("wal_checkpoint(truncate)")
     with path.open("r+b") as file:
-        file.seek(3 * 4096)
-        file.write(b"\x5a" * 4096)
+        file.seek(4096)
+        file.write(b"\x5a" * 4 * 4096)
 
 
 def damage_frontier(data: DataDirectory) -> None:
@@ -339,14 +348,12 @@ def lose_pair(data: DataDirectory) -> None:
 
 
 def mismatched_files(data: DataDirectory) -> None:
-    """The response files of two pairs have each other's name."""
-    if len(names(data)) == 1:
-        writer = WarcWriter(data.archive, "w9", 1_790_000_000.0)
-        writer.append(
-            VisitRecord("journey", "http://n.test/", 0, 0, Outcome(200, 1.0), page=Page("http://n.test/")), None
-        )
-        writer.close()
-    one, other = (data.archive / f"{name}.warc.gz" for name in names(data)[:2])
+    """The response files of two pairs have each other's name; one of them has only one record."""
+    writer = WarcWriter(data.archive, "w9", 1_790_000_000.0)
+    page = Page("http://n.test/")
+    writer.append(VisitRecord("journey", page.url, 0, 0, Outcome(200, 1.0), page=page), None)
+    writer.close()
+    one, other = (data.archive / f"{name}.warc.gz" for name in (names(data)[0], names(data)[-1]))
     kept = one.read_bytes()
     one.write_bytes(other.read_bytes())
     other.write_bytes(kept)

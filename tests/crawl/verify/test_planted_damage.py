@@ -28,6 +28,7 @@ DAMAGES: list[tuple[Plant, str, str, Severity]] = [
     (planted.lose_mark, "archive", "mark-missing", DERIVED),
     (planted.damage_mark, "archive", "mark-damaged", DERIVED),
     (planted.old_mark, "archive", "mark-behind", DERIVED),
+    (planted.old_response_mark, "archive", "mark-behind", DERIVED),
     (planted.mark_beyond_file, "archive", "mark-beyond-file", LOST),
     (planted.zero_block, "archive", "zeroed-block", LOST),
     (planted.duplicate_record, "archive", "duplicate-record", HARMLESS),
@@ -124,6 +125,14 @@ def test_a_repair_without_a_replica_leaves_it_clean_or_says_what_remains(copy: D
         assert result.report.findings == [], result
     again = repair(copy, None)
     assert again.done == []
+
+
+def test_what_a_crash_left_behind_the_mark_hides_no_lost_response(copy: DataDirectory) -> None:
+    planted.flip_in_body(copy)
+    with planted.warc(copy).open("ab") as file:
+        file.write(planted.warc(copy).read_bytes()[:1000])
+    assert ("archive", "response-missing") in kinds(verified(copy))
+    assert repair(copy, None).report.findings == []
 
 
 def test_damaged_bytes_are_kept(copy: DataDirectory) -> None:

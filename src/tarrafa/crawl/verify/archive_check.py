@@ -14,7 +14,7 @@ import msgspec
 from xxhash import xxh3_64_digest
 
 from tarrafa.archive.deletion_log import ArchiveDeletions
-from tarrafa.archive.warc_reader import Cursor, meta_path
+from tarrafa.archive.warc_reader import Cursor, meta_path, read_member
 from tarrafa.archive.warc_writer import (
     CONVERSION,
     METADATA,
@@ -34,6 +34,7 @@ from tarrafa.crawl.verify.findings import Finding, Findings
 from tarrafa.crawl.verify.record_scan import (
     DamagedRange,
     ScannedRecord,
+    parse_record,
     scan_records,
     step_records,
 )
@@ -150,6 +151,8 @@ class ArchiveCheck:
             elif size < length:
                 self._add("mark-beyond-file", file, size, length, f"{length - size:,} bytes are missing")
             sizes.append(max(0, min(size, length)))
+            if size > 0 and (stated := stated_name(path)) not in ("", file):
+                self._add("wrong-file", file, 0, detail=f"it says that it is {stated}")
         return DurableLengths(sizes[0], sizes[1], min(durable.visits_end, sizes[1]))
 
     def _file_lengths(self, name: str) -> DurableLengths:
@@ -234,10 +237,6 @@ class ArchiveCheck:
             if is_gap:
                 self.counts.gaps.append((path.name, record.position, record.end))
                 continue
-            if record.kind == WARCINFO:
-                stated = record.text(b"warc-filename")
-                if stated and stated != path.name:
-                    self._add("wrong-file", path.name, record.position, detail=f"it says that it is {stated}")
             if record.wrong:
                 self._add("wrong-digest", path.name, record.position, record.end, record.wrong, record.url)
             row = (xxh3_64_digest(record.record_id), file, is_meta, record.position, record.length)
@@ -250,6 +249,15 @@ class ArchiveCheck:
         self.advance(length - read)
 
 
+def stated_name(path: Path) -> str:
+    """The name that a file has by its first record, wherever its durable mark is; empty: it says nothing."""
+    with contextlib.suppress(DataError, OSError), path.open("rb") as stream:
+        record, length = read_member(stream, path.stat().st_size)
+        found = parse_record(0, length, record)
+        return found.text(b"warc-filename") if found.kind == WARCINFO else ""
+    return ""
+
+
 def read_tail(archive: Path, expected: ExpectedContent, name: str, start: int) -> None:
     """Remember the visits that lie behind the durable mark of a meta file."""
     path = meta_path(archive, name)
@@ -260,6 +268,13 @@ def read_tail(archive: Path, expected: ExpectedContent, name: str, start: int) -
             with contextlib.suppress(msgspec.MsgspecError):
                 found = _decode_visit(record.content)
                 expected.append("tail", (url_id(found.url), found.collection, found.visit, file))
+
+
+def tail_keys(path: Path, start: int) -> set[int]:
+    """The keys of the captures that lie behind the durable mark of a response file."""
+    size = path.stat().st_size if path.exists() else 0
+    found = scan_records(path, size, lambda damaged: None, start=start) if size > start else ()
+    return {visit_key(one.url, one.text(b"warc-date")) for one in found if one.kind in PRINCIPALS}
 
 
 def belongs_to(record: ScannedRecord) -> bytes:

@@ -25,7 +25,7 @@ from tarrafa.archive.warc_writer import (
     record_ids,
     warc_date,
 )
-from tarrafa.crawl.verify.archive_check import PRINCIPALS, belongs_to
+from tarrafa.crawl.verify.archive_check import PRINCIPALS, belongs_to, stated_name
 from tarrafa.crawl.verify.archive_patch import ArchivePatches
 from tarrafa.crawl.verify.findings import Finding
 from tarrafa.crawl.verify.record_scan import ScannedRecord, is_whole, scan_records
@@ -67,14 +67,19 @@ class ArchiveRepair:
     def mend(self, found: Verification) -> bool:
         """Mend the archive; whether anything was changed."""
         before = len(self._log.done)
-        self._restore_names(list(found.findings.all("wrong-file")))
+        wrong = list(found.findings.all("wrong-file"))
+        if self._restore_names(wrong):
+            return True  # the marks may be right now
+        self._restore_wrong_files(wrong)
         marks = defaultdict[str, set[str]](set)
         for finding in found.findings.all(*MARKS):
-            marks[pair_of(finding.file)].add(finding.kind)
+            if pair_of(finding.file) not in {pair_of(one.file) for one in wrong}:  # their marks may be right
+                marks[pair_of(finding.file)].add(finding.kind)
         for name, kinds in marks.items():
             self._mend_pair(name, kinds)
-        for finding in found.findings.all(*DAMAGES):  # those whose marks are right only now are looked at again
-            if not marks.get(pair_of(finding.file)) and finding.file not in self._replaced:
+        others = {pair_of(one.file) for one in wrong} | marks.keys()  # are looked at again, when those are right
+        for finding in found.findings.all(*DAMAGES):
+            if pair_of(finding.file) not in others and finding.file not in self._replaced:
                 self._mend_range(finding)
         for file, offset, end in found.gaps:
             if self._copy_from_replica(self._archive / file, offset, end):
@@ -146,12 +151,21 @@ class ArchiveRepair:
             file.write(pack_record(WARCINFO, self._date, next(record_ids()), headers, content))
         self._log.add(f"{path.name}: is lost; an empty one takes its place")
 
-    def _restore_names(self, wrong: list[Finding]) -> None:
-        """Two files that have each other's names are exchanged."""
+    def _restore_wrong_files(self, wrong: list[Finding]) -> None:
+        for one in wrong:
+            if self._replace_file(self._archive / one.file, is_other=True):
+                self._log.add(f"{one.file}: was another file; the replica's took its place, it is in quarantine")
+            else:
+                self._log.leave(f"{one.file}: is another file, and no replica has it")
+
+    def _restore_names(self, wrong: list[Finding]) -> bool:
+        """Two files that have each other's names are exchanged; whether there were any."""
+        before = len(self._log.done)
         says = {one.file: one.detail.removeprefix("it says that it is ") for one in wrong}
         for file, name in says.items():
             if says.get(name) == file and file < name and exchange(self._archive / file, self._archive / name):
                 self._log.add(f"{file} and {name}: had each other's name, and were exchanged")
+        return len(self._log.done) > before
 
     # -- ranges ----------------------------------------------------------------------------------------------------
 
@@ -167,8 +181,9 @@ class ArchiveRepair:
         self._patches.replace(path, offset, end, other, offset)
         return True
 
-    def _replace_file(self, path: Path) -> bool:
-        """Replace a whole file by that of the replica, if that one is whole and has every sound record of ours."""
+    def _replace_file(self, path: Path, *, is_other: bool = False) -> bool:
+        """Replace a whole file by that of the replica, if that one is whole and has every sound record of ours, or ours
+        is another file."""
         name, is_meta = pair_of(path.name), path.name.endswith(".meta.warc.gz")
         mark, other = self._archive / f"{name}.durable", self._replica / path.name if self._replica else None
         ours, theirs = _durable(mark), _durable(self._replica / mark.name if self._replica else None)
@@ -177,7 +192,8 @@ class ArchiveRepair:
         length = theirs.meta if is_meta else theirs.warc
         if not is_whole(other, 0, length):
             return False
-        if not _sound_records(path, ours.meta if is_meta else ours.warc) <= _sound_records(other, length):
+        has_all = is_other or _sound_records(path, ours.meta if is_meta else ours.warc) <= _sound_records(other, length)
+        if not has_all or (is_other and stated_name(other) != path.name):
             return False
         self._patches.replace_file(path, other, length)
         durable = DurableLengths(

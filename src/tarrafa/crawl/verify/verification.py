@@ -16,7 +16,8 @@ from pathlib import Path
 from tarrafa.archive.deletion_log import ArchiveDeletions
 from tarrafa.archive.projection import read_cursor
 from tarrafa.archive.warc_reader import Cursor
-from tarrafa.archive.warc_writer import DurableLengths
+from tarrafa.archive.warc_writer import DurableLengths, warc_date
+from tarrafa.captures.follower import visit_key
 from tarrafa.captures.store import captures_file
 from tarrafa.clock import Clock, boottime
 from tarrafa.crawl.verify.archive_check import (
@@ -25,6 +26,7 @@ from tarrafa.crawl.verify.archive_check import (
     ProjectionPosition,
     ReadPositions,
     read_tail,
+    tail_keys,
 )
 from tarrafa.crawl.verify.captures_check import CapturesCheck
 from tarrafa.crawl.verify.expected import ExpectedContent
@@ -50,7 +52,7 @@ TWICE = (
     " AND o.rowid < r.rowid) ORDER BY rowid"
 )
 UNANSWERED = (
-    "SELECT file, start, collection, url, visit, EXISTS (SELECT 1 FROM known_loss k WHERE"
+    "SELECT file, start, collection, url, visit, at, EXISTS (SELECT 1 FROM known_loss k WHERE"
     " (k.id, k.collection, k.visit) = (v.id, v.collection, v.visit)) FROM visit v WHERE payload AND NOT deleted"
     " AND NOT EXISTS (SELECT 1 FROM answer a WHERE a.file = v.file AND a.meta = v.start) ORDER BY rowid"
 )
@@ -249,12 +251,22 @@ class Verification:
         for file, is_meta, offset, length in run(TWICE):
             path = f"{name_of(file)}{'.meta' if is_meta else ''}.warc.gz"
             self.findings.add(Finding("duplicate-record", "archive", path, offset, offset + length))
-        for file, start, collection, url, visit, is_known in run(UNANSWERED):
-            if not is_known:
-                detail = f"its visit is at {start:,} of {name_of(file)}.meta.warc.gz"
-                path = f"{name_of(file)}.warc.gz"
-                finding = Finding("response-missing", "archive", path, None, None, collection, url, visit, detail)
-                self.findings.add(finding)
+        self._find_missing_responses(is_running=is_running)
+
+    def _find_missing_responses(self, *, is_running: bool) -> None:
+        """Report the visits without their response. It may be there, behind a durable mark that is too old."""
+        behind = dict[int, set[int]]()
+        for file, start, collection, url, visit, at, is_known in self.expected.connection.execute(UNANSWERED):
+            name = self.expected.file_name(file)
+            path = self._data.archive / f"{name}.warc.gz"
+            if file not in behind:
+                behind[file] = set() if is_running else tail_keys(path, self.upto[name].warc)
+            if visit_key(url, warc_date(at)) in behind[file]:
+                self.findings.add(Finding("mark-behind", "archive", f"{name}.durable"))
+            elif not is_known:
+                detail = f"its visit is at {start:,} of {name}.meta.warc.gz"
+                found = (path.name, None, None, collection, url, visit, detail)
+                self.findings.add(Finding("response-missing", "archive", *found))
 
     def _compare_frontier(self, shared: Comparison, positions: ReadPositions) -> int:
         followers = (positions.graph, positions.captures, *positions.index, *positions.triples)
