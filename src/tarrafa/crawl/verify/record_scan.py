@@ -7,13 +7,13 @@ Nothing behind the given length is read. Memory is that of the largest record. K
 import hashlib
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, NamedTuple
 
 from isal import igzip_lib
 
 from tarrafa.archive.warc_reader import (
-    HEAD_BYTES_MAX,
     IGZIP_ERROR,
     READ_BYTES,
     DamagedRecord,
@@ -28,6 +28,7 @@ GZIP_START = b"\x1f\x8b\x08"
 ZEROS_MIN = 512  # in a row: no compressed record has so many
 HTTP_HEAD_BYTES_MAX = 1 << 20
 PAYLOAD_TRIES_MAX = 8
+PEEKED_BYTES, PEEKED_AT_ONCE = 4_096, 64  # of a damaged record, for its URL
 _end_of_http_head = re.compile(rb"\r?\n\r?\n")
 
 
@@ -203,10 +204,11 @@ def _url_of_beginning(member: bytes) -> str:
     """The URL in the head of a damaged member, as far as it can be inflated."""
     if not member.startswith(MEMBER_START):
         return ""
-    try:
-        inflater = igzip_lib.IgzipDecompressor(igzip_lib.DECOMP_DEFLATE)
-        beginning = bytes(inflater.decompress(member[SIZED_START.size : SIZED_START.size + 4096], HEAD_BYTES_MAX))
-    except IGZIP_ERROR:
-        return ""
+    inflater, beginning = igzip_lib.IgzipDecompressor(igzip_lib.DECOMP_DEFLATE), bytearray()
+    with suppress(IGZIP_ERROR):
+        for start in range(SIZED_START.size, PEEKED_BYTES, PEEKED_AT_ONCE):
+            if inflater.eof:
+                break
+            beginning += inflater.decompress(member[start : start + PEEKED_AT_ONCE])
     found = match_head(beginning)
     return found[4].decode("utf-8", "replace") if found is not None and found[4] else ""
