@@ -91,7 +91,7 @@ def test_a_division_that_cannot_be_read_is_replaced_by_the_one_that_is_named(dat
 def test_whoever_asks_all_the_time_is_always_answered_rightly(data, tmp_path):
     for name in ("one", "other"):
         (tmp_path / name).mkdir()
-    if not schema._exchange(tmp_path / "one", tmp_path / "other"):
+    if not schema.exchange(tmp_path / "one", tmp_path / "other"):
         pytest.skip("this file system cannot exchange two folders at one stroke")
     found, over, answers = Searcher.open(data), threading.Event(), list[object]()
     wanted = found.search(WORDS).total
@@ -181,8 +181,8 @@ def test_killed_while_they_change_places_there_is_an_index_at_once_and_a_whole_o
     assert _folders(data) == {"text"}
 
 
-def test_where_folders_cannot_be_exchanged_one_goes_before_the_other_comes(data, monkeypatch):
-    monkeypatch.setattr(schema, "_exchange", lambda one, other: False)
+def test_where_folders_cannot_beexchanged_one_goes_before_the_other_comes(data, monkeypatch):
+    monkeypatch.setattr(schema, "exchange", lambda one, other: False)
     wanted = contents(data)
     assert rebuild_in_parallel(data, 1) == PAGES
     assert contents(data) == wanted

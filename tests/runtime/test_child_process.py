@@ -10,7 +10,7 @@ from tarrafa.runtime.child_process import EXIT_ERROR, EXIT_RETRY, EXIT_UNAVAILAB
 from tarrafa.runtime.data_dir import DataDirectory
 
 CHILD = """
-import asyncio, atexit, signal, sys, threading, time
+import asyncio, signal, sys, threading, time
 from tarrafa.errors import AccessRefused, DataError, FrontierError, Unreachable
 from tarrafa.runtime.child_process import on_sigterm, run_child
 from tarrafa.runtime.data_dir import DataDirectory
@@ -34,7 +34,6 @@ def main(data: DataDirectory, does: str, count: int = 3) -> None:
         print("ready", flush=True)
         stop.wait()
     print(repr((data, does, count)))
-    atexit.register(print, "cleaned up")
 
 if __name__ == "__main__":
     run_child(main)
@@ -62,10 +61,6 @@ def test_arguments_arrive_with_their_types(folder):
     data = DataDirectory(folder)
     assert run(folder, does="--odd value", count=12) == (0, repr((data, "--odd value", 12)), "")
     assert run(folder, does="") == (0, repr((data, "", 3)), "")
-
-
-def test_a_child_that_has_finished_ends_without_pythons_clean_up(folder):
-    assert "cleaned up" not in run(folder, does="")[1]
 
 
 @pytest.mark.parametrize(

@@ -140,7 +140,31 @@ def read_record(stream: IO[bytes], readable: int, wants: Wants | None = None) ->
         raise DamagedRecord(str(error)) from None
 
 
+def read_member(stream: IO[bytes], readable: int) -> tuple[bytes, int]:
+    """The whole record at the position of the stream, with its head, and the length of its gzip member."""
+    try:
+        start = stream.read(min(SIZED_START.size, readable))
+        if len(start) < SIZED_START.size or not start.startswith(MEMBER_START):
+            return _inflate_unsized(stream, start, readable)
+        packed, size = _read_packed(stream, start, readable)
+        return _inflate_sized(packed, size), SIZED_START.size + len(packed)
+    except IGZIP_ERROR as error:
+        raise DamagedRecord(str(error)) from None
+
+
 def _read_sized(stream: IO[bytes], start: bytes, readable: int, wants: Wants | None) -> PackedRecord:
+    packed, size = _read_packed(stream, start, readable)
+    member_size = SIZED_START.size + len(packed)
+    if wants is not None and len(packed) > WHOLE_BYTES:
+        inflater = igzip_lib.IgzipDecompressor(igzip_lib.DECOMP_DEFLATE)
+        beginning = inflater.decompress(packed[:PEEK_BYTES], HEAD_BYTES_MAX)
+        if (found := match_head(beginning)) and not wants(head := _head(found, size)) and MEMBER_START not in packed:
+            return PackedRecord(head, None, member_size)  # with the next member in it, its length would be wrong
+    return _whole(_inflate_sized(packed, size), member_size, wants)
+
+
+def _read_packed(stream: IO[bytes], start: bytes, readable: int) -> tuple[bytes, int]:
+    """The deflated record behind the first bytes of a member, with its trailer, and the length of the record."""
     _, member_size, size = SIZED_START.unpack(start)
     packed_size = member_size - SIZED_START.size
     is_possible = len(RECORD_END) < size <= packed_size * DEFLATE_RATIO_MAX
@@ -149,19 +173,22 @@ def _read_sized(stream: IO[bytes], start: bytes, readable: int, wants: Wants | N
     packed = stream.read(packed_size)
     if len(packed) < packed_size or packed[-4:] != start[-4:]:
         raise DamagedRecord(message("it does not end where its extra field says"))
-    if wants is not None and packed_size > WHOLE_BYTES:
-        inflater = igzip_lib.IgzipDecompressor(igzip_lib.DECOMP_DEFLATE)
-        beginning = inflater.decompress(packed[:PEEK_BYTES], HEAD_BYTES_MAX)
-        if (found := match_head(beginning)) and not wants(head := _head(found, size)) and MEMBER_START not in packed:
-            return PackedRecord(head, None, member_size)  # with the next member in it, its length would be wrong
+    return packed, size
+
+
+def _inflate_sized(packed: bytes, size: int) -> bytes:
     inflater = igzip_lib.IgzipDecompressor(igzip_lib.DECOMP_GZIP_NO_HDR_VER)
     record = inflater.decompress(packed, size + 1)
     if not inflater.eof or inflater.unused_data or len(record) != size:
         raise DamagedRecord(message("it is not as long as its extra field says"))
-    return _whole(record, member_size, wants)
+    return record
 
 
 def _read_unsized(stream: IO[bytes], start: bytes, readable: int, wants: Wants | None) -> PackedRecord:
+    return _whole(*_inflate_unsized(stream, start, readable), wants)
+
+
+def _inflate_unsized(stream: IO[bytes], start: bytes, readable: int) -> tuple[bytes, int]:
     inflater = igzip_lib.IgzipDecompressor(igzip_lib.DECOMP_GZIP)
     parts, read = [inflater.decompress(start)], len(start)
     while not inflater.eof:
@@ -172,7 +199,7 @@ def _read_unsized(stream: IO[bytes], start: bytes, readable: int, wants: Wants |
         parts.append(inflater.decompress(chunk))
     behind = len(inflater.unused_data)
     stream.seek(-behind, os.SEEK_CUR)
-    return _whole(b"".join(parts), read - behind, wants)
+    return b"".join(parts), read - behind
 
 
 def _whole(record: bytes, member_size: int, wants: Wants | None) -> PackedRecord:

@@ -245,8 +245,7 @@ class _FilePair:
         other = self._syncs.submit(self._warc.sync)
         self.meta.sync()
         other.result()
-        line = f"{durable.warc} {durable.meta} {durable.visits_end}"
-        os.pwrite(self._durable_fd, f"{line} {crc32(line.encode()):08x}".ljust(63).encode() + b"\n", 0)
+        os.pwrite(self._durable_fd, durable_line(durable), 0)
         os.fdatasync(self._durable_fd)
 
     def close(self) -> None:
@@ -347,6 +346,12 @@ def _note_uri(note: Note) -> str:
     if isinstance(note, DeletedNote):
         return f"{DELETED_URI}{note.collection}"
     return note.url if isinstance(note, ListingNote) else f"{NOTE_URI}frontier"
+
+
+def durable_line(durable: DurableLengths) -> bytes:
+    """The content of `NAME.durable`: always of one length."""
+    line = f"{durable.warc} {durable.meta} {durable.visits_end}"
+    return f"{line} {crc32(line.encode()):08x}".ljust(63).encode() + b"\n"
 
 
 def read_durable(path: Path) -> DurableLengths:

@@ -158,7 +158,7 @@ class CapturesFollower:
         for position, head in scan_captures(self._warc_path(name), start, durable.warc, self._note_damage):
             if head is not None:
                 read += 1
-                visit = visits.pop(_visit_key(head.url, head.date), None)
+                visit = visits.pop(visit_key(head.url, head.date), None)
                 if visit is None or not visit.is_deleted:
                     batch.append(self._row(name, head, visit))
             if len(batch) >= BATCH_RECORDS:
@@ -184,7 +184,7 @@ class CapturesFollower:
                 noarchive = part.page is not None and part.page.robots.noarchive
                 is_deleted = self._deletions.covers_visit(part.collection, outcome.at)
                 visit = _VisitOfCapture(position, self._collection(part.collection), noarchive, is_deleted)
-                found[_visit_key(head.url, head.date)] = visit
+                found[visit_key(head.url, head.date)] = visit
         return found
 
     def _collection(self, name: str) -> int:
@@ -197,17 +197,13 @@ class CapturesFollower:
         return number
 
     def _row(self, name: str, head: CaptureHead, visit: _VisitOfCapture | None) -> CaptureRow:
-        kind = RESPONSE_KIND
-        if head.kind != "response":
-            kind = NOT_MODIFIED_KIND if head.is_not_modified else SAME_PAYLOAD_KIND
         with self._errors:
             self.state.begin()
             number = self.state.file_number(name)
+        urlkey, timestamp, *facts = capture_facts(head)
         return (
-            surt(head.url), _timestamp(head.date), number, head.position, head.length, head.url, head.mime,
-            head.status, pack_digest(head.digest), kind, _timestamp(head.refers_date) if kind else None,
-            head.refers_url or None, visit.collection if visit else NO_COLLECTION, visit.meta if visit else None,
-            visit is not None and visit.noarchive,
+            urlkey, timestamp, number, head.position, *facts, visit.collection if visit else NO_COLLECTION,
+            visit.meta if visit else None, visit is not None and visit.noarchive,
         )  # fmt: skip
 
     def _commit(self, name: str, position: int, batch: list[CaptureRow]) -> None:
@@ -232,7 +228,18 @@ class CapturesFollower:
         return self._data.archive / f"{name}.warc.gz"
 
 
-def _visit_key(url: str, date: str) -> int:
+def capture_facts(head: CaptureHead) -> CaptureRow:
+    """What the index has of a capture by its head: urlkey, timestamp, and the columns from `length` to `refers_url`."""
+    kind = RESPONSE_KIND
+    if head.kind != "response":
+        kind = NOT_MODIFIED_KIND if head.is_not_modified else SAME_PAYLOAD_KIND
+    return (
+        surt(head.url), _timestamp(head.date), head.length, head.url, head.mime, head.status, pack_digest(head.digest),
+        kind, _timestamp(head.refers_date) if kind else None, head.refers_url or None,
+    )  # fmt: skip
+
+
+def visit_key(url: str, date: str) -> int:
     """Visit and capture have the same URL and date, to the microsecond."""
     return xxh3_64_intdigest(f"{date} {url}".encode())
 

@@ -55,7 +55,7 @@ def scan_captures(path: Path, start: int, end: int, on_damage: OnDamage) -> Iter
         while position < end:
             try:
                 size, beginning = _read_beginning(stream, end - position)
-                head = _capture_head(position, size, beginning) if beginning else None
+                head = capture_head(position, size, beginning) if beginning else None
             except (DamagedRecord, IGZIP_ERROR) as error:
                 on_damage(path, position, error.message if isinstance(error, DamagedRecord) else str(error))
                 size, head = _next_member(stream, position, end) - position, None
@@ -133,7 +133,8 @@ def _split_heads(beginning: bytes) -> list[bytes]:
     return [warc, rest] if end is None else [warc, rest[: end.start()], rest[end.end() :]]
 
 
-def _capture_head(position: int, length: int, beginning: bytes) -> CaptureHead:
+def capture_head(position: int, length: int, beginning: bytes) -> CaptureHead:
+    """What the beginning of a capture says: its WARC head and its HTTP header."""
     warc, *rest = _split_heads(beginning)
     fields: dict[bytes, bytes] = {}
     for line in warc.split(b"\r\n")[1:]:

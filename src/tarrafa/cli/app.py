@@ -68,6 +68,7 @@ COMMANDS = {
         "rebuild_export_import:rebuild",
         "Rebuild frontier, graph, index, triples or captures.",
     ),
+    "verify": Command(OPERATE, "archive.verify:verify", "Check all data for damage, and repair it."),
     "export": Command(OPERATE, "rebuild_export_import:export", "Export frontier, statements or captures to a file."),
     "import": Command(
         OPERATE,

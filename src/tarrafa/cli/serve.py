@@ -2,7 +2,7 @@
 
 import logging
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -33,6 +33,7 @@ from tarrafa.crawl.supervisor.frontier_link import (
     LocalFrontierLink,
     RemoteFrontierLink,
 )
+from tarrafa.crawl.verify.scrub import SCRUB_PERIODS_S
 from tarrafa.errors import ConfigError, Locked
 from tarrafa.frontier.address import from_command_line, from_environment
 from tarrafa.frontier.rpc.frontier_server import parse_listen_address
@@ -133,6 +134,10 @@ def node(
     rate_limit: RateLimitOption = RATE_DEFAULT,
     behind_proxy: BehindProxy = None,
     index_shards: IndexShards = None,
+    scrub: Annotated[
+        Literal["weekly", "daily", "off"],
+        typer.Option(help="How often all data are checked for damage, at low priority (`tarrafa verify --deep`)."),
+    ] = "weekly",
 ) -> None:
     """Run collections on schedule, with search page and console.
 
@@ -149,7 +154,8 @@ def node(
         if listen is not None or where:
             raise ConfigError("--join: the coordinator names the frontier; leave out --frontier and --listen")
         client = CoordinatorClient(join_url, token)
-        worker_node = WorkerNode(client, directory, own_name, workers, print_note, divided)
+        every_s = SCRUB_PERIODS_S[scrub]
+        worker_node = WorkerNode(client, directory, own_name, workers, print_note, divided, scrub_every_s=every_s)
         raise typer.Exit(run_until_interrupted(worker_node.run))
     rate = RateLimit.parse(rate_limit, local=False, proxies=TrustedProxies.parse(behind_proxy))
     link = _frontier_link(directory, listen, where, token_file, token)
@@ -161,7 +167,9 @@ def node(
 
     async def coordinate() -> None:
         listening = bind(host, port)  # before anything else is started
-        home = CoordinatorNode(directory, own_name, workers, clock, print_note, link, divided)
+        home = CoordinatorNode(
+            directory, own_name, workers, clock, print_note, link, divided, scrub_every_s=SCRUB_PERIODS_S[scrub]
+        )
         console = Console(authenticator)
         try:
             async with home, serve_node_pages(home, console, host, listening, token, public, rate) as page:

@@ -29,6 +29,7 @@ from tarrafa.cli.options import DEFAULT_DATA, Data, FrontierAddress, Json, Token
 from tarrafa.cli.output import CleanConsole, console, new_table, print_document, print_json, print_table
 from tarrafa.clock import Clock, boottime
 from tarrafa.crawl.explain.frontier_lookup import fetch_overview
+from tarrafa.crawl.verify.scrub import ScrubResult, read_scrub_result
 from tarrafa.errors import DataError, TarrafaError
 from tarrafa.frontier.address import Address, from_command_line
 from tarrafa.frontier.collection_status import has_failed, shown_state
@@ -70,14 +71,24 @@ def status(
         index, trouble = index_status(directory), ""
     except DataError as error:  # of another version, or damaged: the rest is shown
         index, trouble = None, str(error)
-    triples, pages = triples_status(directory), _kept_pages(found, index)
+    triples, pages, scrub = triples_status(directory), _kept_pages(found, index), read_scrub_result(directory)
     if as_json:
-        fields = {"pages": pages, "index": index, "triples": triples}
+        fields = {"pages": pages, "index": index, "triples": triples, "scrub": scrub}
         print_json(msgspec.to_builtins(ENGLISH.render_all(found)) | fields)
     else:
         _print_overview(found, pages)
         _print_index_state(index, trouble)
         _print_triples_state(triples)
+        _print_scrub(scrub)
+
+
+def _print_scrub(shown: ScrubResult | None) -> None:
+    if shown is None:
+        return
+    at = datetime.fromtimestamp(shown.at, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    found = "nothing wrong" if not shown.total else f"{counted(shown.total, 'finding')} (`tarrafa verify --deep`)"
+    lost = f", {counted(shown.known_losses, 'visit')} known to be lost" if shown.known_losses else ""
+    console.print(f"last check of all data: {at}, {found}{lost}")
 
 
 def _kept_pages(overview: FrontierOverview, index: IndexStatus | None) -> list[KeptPages]:

@@ -9,8 +9,10 @@ frontier.
 
 import threading
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from types import TracebackType
+
+import apsw
 
 from tarrafa.archive.projection import (
     ProjectionDeletions,
@@ -74,6 +76,8 @@ class GraphFollower:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.ranks.close()
+        with suppress(apsw.Error):  # a full disk: the next follower does it
+            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)  # a reader that closes last cannot
         self._connection.close()
         self._lock.close()
 

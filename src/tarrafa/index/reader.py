@@ -211,6 +211,11 @@ class IndexSnapshot:
         with schema.tantivy_errors(self._path):
             return self._searcher.terms_with_prefix(schema.WORDS, prefix, among, limit)
 
+    def living_terms(self, field: str, prefix: str) -> list[tuple[str, int]]:
+        """The terms of a field with this prefix, and how many documents that were not deleted hold each."""
+        with schema.tantivy_errors(self._path):
+            return self._searcher.terms_with_prefix(field, prefix, tantivy.Query.all_query(), None)
+
     def spellings(self, folded: str, limit: int) -> list[str]:
         """The vocabulary entries of a folded word with accents, the most frequent first."""
         found = self._spellings.get(folded)

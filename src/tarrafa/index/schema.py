@@ -133,7 +133,7 @@ def replace_with(data: DataDirectory, successor: DataDirectory) -> None:
     """Exchange these documents with those of another index: in one step, where the file system can; else there are none
     for a moment.
     """
-    if not _exchange(folder(data), folder(successor)):
+    if not exchange(folder(data), folder(successor)):
         remove(data)
         folder(successor).rename(folder(data))
 
@@ -141,7 +141,7 @@ def replace_with(data: DataDirectory, successor: DataDirectory) -> None:
 AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of Linux
 
 
-def _exchange(one: Path, other: Path) -> bool:
+def exchange(one: Path, other: Path) -> bool:
     """Exchange two paths; whether it worked."""
     with suppress(AttributeError):  # a C library older than 2018
         rename = ctypes.CDLL(None).renameat2

@@ -38,7 +38,7 @@ NOTICE_NUMBERS = ("fetched", "known", "pending", "failed", "visits", "requests")
 
 class CoordinatorNode:
     """Use it in an `async with`, and `run` it. `workers`: their number, unless orders say otherwise. `submitted`: a
-    collection to crawl from the start (`Supervisor`)."""
+    collection to crawl from the start, `scrub_every_s`: how often all data are verified (`Supervisor`)."""
 
     def __init__(
         self,
@@ -50,6 +50,7 @@ class CoordinatorNode:
         frontier_link: FrontierLink | None = None,
         divided: ShardLayout | None = None,
         submitted: Collection | None = None,
+        scrub_every_s: float = 0.0,
     ) -> None:
         data.create()
         self.data, self.name, self._clock = data, name, clock
@@ -63,7 +64,7 @@ class CoordinatorNode:
         self.supervisor = Supervisor(
             data, count, clock, frontier_link=frontier_link, name=f"{name}-", lasting=True, divided=divided,
             patient=True, limits=worker_limits(orders, max(1, count)), print_line=print_line,
-            submitted=submitted,
+            submitted=submitted, scrub_every_s=scrub_every_s,
         )  # fmt: skip
         self._agent = NodeAgent(self.supervisor, NodeHealth(data, name, f"{name}-"), workers, orders, print_line)
         self._stack = contextlib.AsyncExitStack()

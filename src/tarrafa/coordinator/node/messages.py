@@ -84,6 +84,18 @@ class NodeOrders(msgspec.Struct, frozen=True, omit_defaults=True):
     secrets: str = ""  # changes when the credentials for crawled sites change: then the node joins again to get them
 
 
+class ScrubState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The last verification of all data of a node: when it began, how long it took, and what it found."""
+
+    at: Amount
+    took_s: Amount = 0.0
+    bytes: Count = 0
+    lost: Count = 0
+    derived: Count = 0
+    harmless: Count = 0
+    known_losses: Count = 0
+
+
 class NodeHeartbeat(msgspec.Struct, frozen=True, omit_defaults=True):
     """A node at one moment. Its times are by its own clock, which shows `at` (`shift_times`)."""
 
@@ -101,6 +113,7 @@ class NodeHeartbeat(msgspec.Struct, frozen=True, omit_defaults=True):
     workers_named: Name = ""  # prefix of the names of its workers in the frontier
     share: Fraction = 1.0  # of its hosts that the CPU limit lets it visit
     is_paused: bool = False  # by order, or because its disk is nearly full
+    scrub: ScrubState | None = None  # None: there was none yet
 
 
 class JoinRequest(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -144,7 +157,8 @@ def shift_times(beat: NodeHeartbeat, by_s: float) -> NodeHeartbeat:
 
     processes = tuple(replace(one, since=at(one.since), died=at(one.died)) for one in beat.processes)
     lines = tuple(replace(line, at=at(line.at)) for line in beat.lines)
-    return replace(beat, at=at(beat.at), started=at(beat.started), processes=processes, lines=lines)
+    scrub = replace(beat.scrub, at=at(beat.scrub.at)) if beat.scrub is not None else None
+    return replace(beat, at=at(beat.at), started=at(beat.started), processes=processes, lines=lines, scrub=scrub)
 
 
 def decode_message(content: bytes, kind: type[T]) -> T:

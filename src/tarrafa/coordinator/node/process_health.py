@@ -16,8 +16,16 @@ import psutil
 from tarrafa import __version__
 from tarrafa.clock import Clock, boottime
 from tarrafa.coordinator.node.logs import LogReader
-from tarrafa.coordinator.node.messages import LINES_PER_HEARTBEAT_MAX, LogLine, Machine, NodeHeartbeat, ProcessState
+from tarrafa.coordinator.node.messages import (
+    LINES_PER_HEARTBEAT_MAX,
+    LogLine,
+    Machine,
+    NodeHeartbeat,
+    ProcessState,
+    ScrubState,
+)
 from tarrafa.crawl.supervisor.child_processes import ChildProcessState
+from tarrafa.crawl.verify.scrub import read_scrub_result
 from tarrafa.i18n import Message
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.heartbeat import TEXT_CHARS_MAX, ProcessHeartbeat, printable_reason, printable_text
@@ -106,7 +114,15 @@ class NodeHealth:
         return NodeHeartbeat(
             self._node, self._clock.now(), __version__, self.started, self.machine(), processes, orders,
             printable_reason(trouble), tuple(lines), address, self.process, self._workers_named, share, is_paused,
+            self._scrub_state(),
         )  # fmt: skip
+
+    def _scrub_state(self) -> ScrubState | None:
+        found = read_scrub_result(self._data)
+        if found is None:
+            return None
+        counts = (found.bytes, found.lost, found.derived, found.harmless, found.known_losses)
+        return ScrubState(found.at, found.took_s, *counts)
 
     def _log_death(self, child: ChildProcessState) -> None:
         """Log each death once."""

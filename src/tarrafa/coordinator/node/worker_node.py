@@ -117,6 +117,7 @@ class WorkerNode:
     workers: int
     print_line: Callable[[str], None]
     divided: ShardLayout | None = None
+    scrub_every_s: float = 0.0  # how often all data are verified; 0: never
     _health: NodeHealth = field(init=False)
     _credentials_mark: str = ""  # of the credentials that were imported
 
@@ -187,6 +188,7 @@ class WorkerNode:
         supervisor = Supervisor(
             self.data, workers, clock, frontier_link=link, name=f"{self.name}-", lasting=True, divided=self.divided,
             patient=True, limits=worker_limits(orders, max(1, workers)), print_line=self._announce,
+            scrub_every_s=self.scrub_every_s,
         )  # fmt: skip
         agent = NodeAgent(
             supervisor, self._health, self.workers, orders, self._announce,

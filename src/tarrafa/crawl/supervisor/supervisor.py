@@ -26,6 +26,7 @@ from tarrafa.crawl.supervisor.followers import Followers
 from tarrafa.crawl.supervisor.frontier_link import FrontierLink, LocalFrontierLink
 from tarrafa.crawl.supervisor.takedown_and_deletion_sync import sync_takedowns_and_deletions
 from tarrafa.crawl.supervisor.watchdog import SilenceLimits, Watchdog
+from tarrafa.crawl.verify.scrub import ScrubSchedule
 from tarrafa.crawl.worker.resource_limits import UNLIMITED, NodeLimits, ResourceLimits
 from tarrafa.errors import DataError, FrontierError, Locked, TarrafaError, Unreachable
 from tarrafa.frontier.address import OpenFrontier, child_environment
@@ -54,7 +55,8 @@ class Supervisor:
     are not paused at its end. `follows`: there will be an archive to follow, of our workers or of external crawlers.
     `divided`: the parts of a new index. `patient`: whatever happens to a child or to the disk, continue and report it
     (`troubles`). `silence`: how long a child may send no heartbeat before it is killed and started again. `submitted`:
-    the collection to crawl; workers get no work before the frontier has its present definition.
+    the collection to crawl; workers get no work before the frontier has its present definition. `scrub_every_s`: how
+    often all data are verified; 0: never.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class Supervisor:
         silence: SilenceLimits = SilenceLimits(),  # noqa: B008 (immutable)
         print_line: Callable[[str], None] = print_note,
         submitted: Collection | None = None,
+        scrub_every_s: float = 0.0,
     ) -> None:
         clock = clock or Clock.from_environment()
         self._submitted = submitted
@@ -83,6 +86,7 @@ class Supervisor:
         self._lasting, self._follows, self._patient, self._print_line = lasting, follows, patient, print_line
         self._limits = NodeLimits(data, limits, print_line)
         self._clock = clock  # children begin with its time
+        self._scrubs = ScrubSchedule(data, scrub_every_s, clock)
         self._processes = ChildProcesses(
             lambda: child_environment(self.frontier_link.address, self._clock),
             self.frontier_link.wait_until_reachable,
@@ -123,6 +127,7 @@ class Supervisor:
             await asyncio.gather(self._open_frontier(), self._start_worker_early())
             await self._sync_clock()
             self._start_takedown_and_deletion_sync()
+            self._processes.track(asyncio.create_task(self._scrubs.run()))
             await self._start_all()
         except BaseException:
             await self._shut_down()

@@ -33,6 +33,7 @@ class _SnapshotCollector(Collector):
         yield InfoMetricFamily("tarrafa", "What answers.", value={"version": self._version})
         yield from _collections(self._snapshot.collections)
         yield from _nodes(self._snapshot.nodes)
+        yield from _scrubs(self._snapshot.nodes)
         yield from _processes(self._snapshot.nodes)
 
 
@@ -105,6 +106,23 @@ def _nodes(nodes: list[NodeSnapshot]) -> Iterator[Metric]:
         for one in nodes:
             family.add_metric([one.node.name], value(one))
         yield family
+
+
+def _scrubs(nodes: list[NodeSnapshot]) -> Iterator[Metric]:
+    at = GaugeMetricFamily("tarrafa_verify_last_timestamp_seconds", "When all data were last verified.", labels=NODE)
+    took = GaugeMetricFamily("tarrafa_verify_duration_seconds", "How long that took.", labels=NODE)
+    losses = GaugeMetricFamily("tarrafa_verify_known_losses", "Visits that are known to be lost.", labels=NODE)
+    findings = GaugeMetricFamily(
+        "tarrafa_verify_findings", "What it found, by how bad it is.", labels=["node", "severity"]
+    )
+    for one in nodes:
+        if (scrub := one.node.beat.scrub) is not None:
+            at.add_metric([one.node.name], scrub.at)
+            took.add_metric([one.node.name], scrub.took_s)
+            losses.add_metric([one.node.name], scrub.known_losses)
+            for severity in ("lost", "derived", "harmless"):
+                findings.add_metric([one.node.name, severity], getattr(scrub, severity))
+    yield from (at, took, losses, findings)
 
 
 def _processes(nodes: list[NodeSnapshot]) -> Iterator[Metric]:
