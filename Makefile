@@ -10,10 +10,15 @@ CATALOGUE := src/tarrafa/i18n/pt_BR
 
 .PHONY: install demo test test-long check bench relevance orders conformance lock clean
 
-install: $(READY) $(CATALOGUE).mo
+install: $(READY) $(CATALOGUE).mo replay
 
 demo: install
 	$(BIN)/tarrafa demo $(ARGS)
+
+# wabac.js (AGPL-3.0-or-later), a program of others that replays archived pages; without it replay is off.
+.PHONY: replay
+replay: $(READY)
+	@$(BIN)/tarrafa get-replay || echo "wabac.js cannot be had: archived pages are shown as text only"
 
 # What fails beside others runs once more alone; what then passes is printed under FLAKY.
 test: $(READY) $(CATALOGUE).mo system

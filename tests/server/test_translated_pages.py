@@ -82,7 +82,7 @@ def test_why_a_host_cannot_be_visited_is_said_in_the_language_of_the_reader(
 
 def test_no_template_has_words_outside_the_translator():
     """Names of formats and the brand are the same everywhere."""
-    allowed = re.compile(r"Tarrafa|tarrafa|JSON|CSV|RSS|Atom|SPARQL|TimeMap|pid|home|#in|#out|#hosts|[\W\d_]+")
+    allowed = re.compile(r"Tarrafa|tarrafa|JSON|CSV|RSS|Atom|SPARQL|TimeMap|pid|home|replay|#in|#out|#hosts|[\W\d_]+")
     for path in (SOURCE / "server" / "templates").glob("*.html"):
         said = re.sub(r"\{#.*?#\}|\{%.*?%\}|\{\{.*?\}\}", "", path.read_text(), flags=re.DOTALL)
         text = re.sub(r"<[^>]*>", "", said)

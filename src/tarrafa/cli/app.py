@@ -75,6 +75,9 @@ COMMANDS = {
         "rebuild_export_import:import_",
         "Import an exported frontier, or WARC, ARC and WACZ files.",
     ),
+    "get-replay": Command(
+        OPERATE, "archive.get_replay:get_replay", "Fetch wabac.js, which replays archived pages in the browser."
+    ),
     "user": Command(OPERATE, "users:app", "Manage the accounts of the console."),
     "credentials": Command(OPERATE, "credentials:app", "Manage headers, cookies and passwords for crawled sites."),
     "takedown": Command(OPERATE, "takedown:app", "Take down a URL, host or site from crawl and search."),

@@ -56,6 +56,16 @@ IndexShards = Annotated[
 PublicUrl = Annotated[
     str, typer.Option("--public-url", help="Public address of the pages, if a reverse proxy serves them.")
 ]
+ReplayUrl = Annotated[
+    str,
+    typer.Option(
+        "--replay-url",
+        metavar="URL",
+        help="Replay archived pages with images and styles under this address, whose host name serves nothing else: "
+        "http://replay.localhost:8080, or https://… beside --public-url.",
+        show_default=False,
+    ),
+]
 RateLimitOption = Annotated[
     str,
     typer.Option("--rate-limit", metavar="N/s", help="Requests allowed per client address: 10/s, 90/min; 0: no limit."),

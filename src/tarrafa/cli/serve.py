@@ -20,6 +20,7 @@ from tarrafa.cli.options import (
     PublicUrl,
     RateHere,
     RateLimitOption,
+    ReplayUrl,
     TokenFile,
 )
 from tarrafa.cli.search import ShardUrls, print_shard_states, remote_shards, shard_token
@@ -49,6 +50,7 @@ from tarrafa.server.console.console import Console
 from tarrafa.server.coordinator_site import serve_node_pages
 from tarrafa.server.http_server import bind, run
 from tarrafa.server.rate_limit import RateLimit
+from tarrafa.server.replay.replay_site import ReplaySite
 from tarrafa.triples.sparql_pool import RESULTS_MAX, TIME_MAX_S, SparqlLimits
 
 JoinUrl = Annotated[
@@ -69,6 +71,7 @@ def serve(
     ] = False,
     token_file: TokenFile = None,
     public: PublicUrl = "",
+    replay_url: ReplayUrl = "",
     note_queries: Annotated[
         bool, typer.Option("--note-queries/--no-note-queries", help="Count queries per day for `tarrafa query-log`.")
     ] = True,
@@ -97,8 +100,12 @@ def serve(
     others = remote_shards(shard, load_token(token_file)) if shard else []
     print_shard_states(others)
 
+    replay = ReplaySite.parse(replay_url, public) if replay_url else None
+
     def ready(page: str) -> None:
         print_line(f"search page: {page}   (Ctrl-C stops)")
+        if replay is not None:
+            print_line(f"with replay: {replay.framed_by[0]}/")
         if crawlers:
             print_line(f"crawlers: {page}crawl/v1/")
         if as_shard:
@@ -114,6 +121,7 @@ def serve(
         shard_token=to_others,
         logs_queries=note_queries,
         sparql_limits=SparqlLimits(time_s=sparql_time, results=sparql_limit),
+        replay=replay,
     )
     run(directory, settings, host, port, ready)
 
@@ -131,6 +139,7 @@ def node(
     where: FrontierAddress = None,
     token_file: TokenFile = None,
     public: PublicUrl = "",
+    replay_url: ReplayUrl = "",
     rate_limit: RateLimitOption = RATE_DEFAULT,
     behind_proxy: BehindProxy = None,
     index_shards: IndexShards = None,
@@ -158,6 +167,7 @@ def node(
         worker_node = WorkerNode(client, directory, own_name, workers, print_note, divided, scrub_every_s=every_s)
         raise typer.Exit(run_until_interrupted(worker_node.run))
     rate = RateLimit.parse(rate_limit, local=False, proxies=TrustedProxies.parse(behind_proxy))
+    replay = ReplaySite.parse(replay_url, public) if replay_url else None
     link = _frontier_link(directory, listen, where, token_file, token)
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING)
     clock = Clock.from_environment()
@@ -172,10 +182,12 @@ def node(
         )
         console = Console(authenticator)
         try:
-            async with home, serve_node_pages(home, console, host, listening, token, public, rate) as page:
+            async with home, serve_node_pages(home, console, host, listening, token, public, rate, replay) as page:
                 if advice := authenticator.advice(host):
                     print_note(advice)
                 print_note(f"search page: {page}\nconsole:     {page}console   (Ctrl-C stops)")
+                if replay is not None:
+                    print_note(f"with replay: {replay.framed_by[0]}/")
                 await home.run()
         except Locked:
             raise Locked(f"{directory.root}: another Tarrafa process runs here; stop it first") from None

@@ -11,6 +11,7 @@
     /queries.json                          the query log, for local requests
     /sparql                                SPARQL endpoint and editor (sparql_endpoint.py)
     /healthz                               health check
+    (another host name)                    replay of archived pages (replay/replay_host.py), where enabled
     /api  /api/openapi.json                documentation of the REST API (api/)
     /console/  /api/v1/                    for operators, where there is a console
     /suggest-site                          public form to suggest a site, where it is enabled
@@ -22,6 +23,7 @@
 Promises: the event loop never waits for a disk (search and graph run in threads).
 """
 
+import logging
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -36,10 +38,10 @@ from starlette.routing import BaseRoute, Mount, Route
 from tarrafa.captures.capture_access import CaptureStore
 from tarrafa.clock import Clock
 from tarrafa.coordinator.node.messages import NODES_PATH
-from tarrafa.errors import TarrafaError
+from tarrafa.errors import DataError, TarrafaError
 from tarrafa.frontier.address import Address
 from tarrafa.frontier.messages import FrontierOverview
-from tarrafa.i18n import message
+from tarrafa.i18n import Message, message
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.token import NO_TOKEN, Token
 from tarrafa.search.remote_shard import PATH as SHARD_PATH
@@ -59,11 +61,16 @@ from tarrafa.server.error_status import API_PATH, Forbidden
 from tarrafa.server.page_responses import PageResponses, json_response
 from tarrafa.server.page_site_routes import PageSiteRoutes
 from tarrafa.server.rate_limit import RateLimit, RateLimitMiddleware
+from tarrafa.server.replay.replay_host import HostNameMiddleware, create_replay_app
+from tarrafa.server.replay.replay_site import NO_REPLAY, ReplaySite, ReplayState
+from tarrafa.server.replay.wabac_package import WabacPackage, load_package
 from tarrafa.server.search.query_log import AskedQueries, QueryLog, query_report
 from tarrafa.server.search.routes import SearchRoutes
 from tarrafa.server.security_headers import SecurityHeadersMiddleware
 from tarrafa.server.sparql_endpoint import SparqlEndpoint
 from tarrafa.triples.sparql_pool import SparqlLimits, SparqlPool
+
+log = logging.getLogger(__name__)
 
 StatusSource = Callable[[], Awaitable[FrontierOverview]]
 
@@ -117,7 +124,7 @@ class SiteSettings:
     public URL of the site, `address` that of a remote frontier; `console` is for operators; `rate` limits the requests
     of others; `nodes` lets worker nodes join. With `crawler_token`, external crawlers may crawl for the frontier at
     `address`, by default that of the data directory; with `shard_token`, other machines may search the local index (an
-    empty token: without a check).
+    empty token: without a check). `replay` is where archived pages are replayed.
     """
 
     status: StatusSource | None = None
@@ -131,6 +138,7 @@ class SiteSettings:
     shard_token: Token | None = None
     logs_queries: bool = True
     sparql_limits: SparqlLimits | None = None
+    replay: ReplaySite | None = None
 
     @property
     def proxies(self) -> TrustedProxies:
@@ -163,12 +171,13 @@ def create_app(
         searcher, pages, lambda: (searcher.present_shards, index_version(data)), record, time.time, asked
     )
     captures = CaptureStore(data)
+    replay, by_host_name = _replay(settings, captures)
     mounted = {CRAWLERS_PATH: crawlers, SHARD_PATH: shard, NODES_PATH: settings.nodes}
     routes = [
         *search.routes(),
         *EntityRoutes(data, pages).routes(),
         *CdxRoutes(captures).routes(),
-        *WebRoutes(captures, pages).routes(),
+        *WebRoutes(captures, pages, replay).routes(),
         *PageSiteRoutes(data, pages, searcher, settings.address).routes(),
         *SparqlEndpoint(
             data, pages, sparql or SparqlPool(data), authenticator.client_address_of, searcher.matching_pages
@@ -191,6 +200,28 @@ def create_app(
     )
     return Starlette(
         routes=routes,
-        middleware=[Middleware(SecurityHeadersMiddleware, secure=public.startswith("https://")), *throttle],
+        middleware=[
+            *by_host_name,
+            Middleware(SecurityHeadersMiddleware, secure=public.startswith("https://")),
+            *throttle,
+        ],
         exception_handlers=dict.fromkeys(kinds, error_response),
     )
+
+
+def _replay(settings: SiteSettings, captures: CaptureStore) -> tuple[ReplayState, list[Middleware]]:
+    """Whether there is a replay, and what gives it its host name. That name serves nothing else, also while wabac.js
+    is missing."""
+    if settings.replay is None:
+        return NO_REPLAY, []
+    package: WabacPackage | None = None
+    missing: Message | str = ""
+    try:
+        package = load_package()
+    except DataError as error:
+        missing = error.message
+        log.warning("replay is off: %s", error)
+    replay = create_replay_app(settings.replay, captures, package, settings.rate)
+    return ReplayState(settings.replay, missing), [
+        Middleware(HostNameMiddleware, replay=replay, name=settings.replay.name)
+    ]

@@ -37,6 +37,7 @@ from tarrafa.server.console.url_lookup import UrlLookupPages
 from tarrafa.server.http_server import HOST, serve
 from tarrafa.server.internal.node_endpoint import create_node_app
 from tarrafa.server.rate_limit import RateLimit
+from tarrafa.server.replay.replay_site import ReplaySite
 
 
 @contextlib.asynccontextmanager
@@ -48,6 +49,7 @@ async def serve_node_pages(
     token: Token = NO_TOKEN,
     public: str = "",
     rate: RateLimit | None = None,
+    replay: ReplaySite | None = None,
 ) -> AsyncIterator[str]:
     """Serve search page and console, and yield their address. With a token, other nodes can join, and a search covers
     their indexes."""
@@ -61,7 +63,7 @@ async def serve_node_pages(
             searcher = Searcher.over_changing_shards(node.data, shards)
         settings = SiteSettings(
             status=node.overview, searcher=searcher, public=public, address=node.remote_frontier, console=console,
-            rate=rate, nodes=node_app,
+            rate=rate, nodes=node_app, replay=replay,
         )  # fmt: skip
         serving = serve(node.data, settings, host, stop=stop, on_ready=ready.set_result, listening=listening)
         server = asyncio.create_task(serving)

@@ -51,6 +51,11 @@ class PageResponses:
         self._suggests = suggests
         self._renderers = {one.code: TemplateRenderer(one) for one in INTERFACES}
 
+    @property
+    def public(self) -> str:
+        """The public URL of the site, without a slash; empty if none is configured."""
+        return self._public
+
     def translator(self, request: Request) -> Translator:
         chosen, remembered = request.query_params.get("hl", ""), request.cookies.get(LANGUAGE_COOKIE, "")
         return choose_language(chosen, remembered, request.headers.get("accept-language", ""))

@@ -4,7 +4,7 @@
     /web/TIMESTAMP/URL          the text of the nearest capture, with its versions; safe in any browser
     /web/TIMESTAMPid_/URL       its bytes, as the server meant them
     /web/timemap/link/URL       TimeMap; /web/timemap/link/2/URL its second page; /web/timemap/json/URL
-    /copy?url=URL&at=DATE       the text, too: for links of our own pages, which have a language
+    /copy?url=URL&at=DATE       for links of our own pages: replayed in a frame where there is a replay, else the text
 
 Promises: an archived page never has the power of this site. Its bytes come with a policy that runs no script, loads
 nothing and lets no page frame it, under a type that is not guessed; scripts and styles are plain text; as a part of a
@@ -14,13 +14,13 @@ both, `server/error_status` has the numbers.
 """
 
 import re
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from tarrafa.captures.capture_access import CapturePayload, CaptureStore, CaptureText
+from tarrafa.captures.capture_access import CapturePayload, CaptureStore
 from tarrafa.captures.cdx_params import URL_CHARS_MAX
 from tarrafa.captures.memento_links import (
     LINK_FORMAT,
@@ -34,13 +34,14 @@ from tarrafa.captures.memento_links import (
     timemap_links,
 )
 from tarrafa.captures.reader import Capture, RowRange, exact_range
-from tarrafa.captures.timestamps import LENGTH, from_http_date, http_date, iso_date
-from tarrafa.errors import ConfigError, NotFound, NotReady
+from tarrafa.captures.timestamps import LENGTH, from_http_date, http_date
+from tarrafa.errors import ConfigError, NotFound, NotReady, TarrafaError
 from tarrafa.i18n import message
 from tarrafa.parse.url import canonical
+from tarrafa.server.captures.copy_pages import CopyPages
 from tarrafa.server.error_status import RequestRefused, UnknownResource
 from tarrafa.server.page_responses import NO_URL, PageResponses
-from tarrafa.server.search.params import address
+from tarrafa.server.replay.replay_site import NO_REPLAY, ReplayState
 from tarrafa.server.security_headers import CSP_HEADER
 
 # `sandbox` without a word more: no script, no form, no window, an origin of its own.
@@ -51,7 +52,6 @@ RAW_POLICY = (
 OWN_DESTINATIONS = frozenset({"", "document", "empty"})  # of Sec-Fetch-Dest: no part of a page
 ACTIVE_TYPE = re.compile(r"javascript|ecmascript|wasm|css|text/(?:jscript|livescript|vbscript)|x-shockwave|java-")
 CONTENT_TYPE_CHARS_MAX = 200
-LINES_SHOWN_MAX = 20_000
 
 _timestamp_first = re.compile(r"(\d{1,14})(id_)?/(.+)", re.S).fullmatch
 _timemap_first = re.compile(r"timemap/(link|json)/(?:([1-9]\d{0,5})/)?(.+)", re.S).fullmatch
@@ -70,8 +70,9 @@ class RequestedUrl(NamedTuple):
 
 
 class WebRoutes:
-    def __init__(self, store: CaptureStore, pages: PageResponses) -> None:
+    def __init__(self, store: CaptureStore, pages: PageResponses, replay: ReplayState = NO_REPLAY) -> None:
         self._store, self._pages = store, pages
+        self._copies = CopyPages(store, pages, replay)
 
     def routes(self) -> list[Route]:
         return [Route("/web/{rest:path}", self.web), Route("/copy", self.copy)]
@@ -88,22 +89,25 @@ class WebRoutes:
         return self._raw(request, found) if asked.is_raw else self._text(request, found)
 
     def copy(self, request: Request) -> Response:
-        url, at = (request.query_params.get(name, "").strip() for name in ("url", "at"))
+        url, at, kind = (request.query_params.get(name, "").strip() for name in ("url", "at", "as"))
         if not url:
             raise UnknownResource(NO_URL)
-        return self._text(request, self._find(url[:URL_CHARS_MAX], at))
+        if kind == "bar":
+            return self._bar(request, url[:URL_CHARS_MAX], at)
+        found = self._find(url[:URL_CHARS_MAX], at)
+        if kind != "text" and self._copies.is_replayed(request, found):
+            return self._copies.replayed(request, found)
+        return self._text(request, found)
+
+    def _bar(self, request: Request, url: str, at: str) -> Response:
+        """The head of the page again, for what the frame shows now: also if that is no capture."""
+        try:
+            return self._copies.bar(request, self._find(url, at))
+        except TarrafaError as error:
+            return self._copies.bar_without_capture(request, url, error)
 
     def _find(self, url: str, at: str) -> Capture:
-        """The nearest capture; its absence is the client's error, not the operator's."""
-        try:
-            return self._store.find_by_date(url, at)
-        except NotFound:
-            raise UnknownResource(message("No capture of this URL is in this archive.")) from None
-        except NotReady:
-            raise UnknownResource(message("There is no index of archived pages here yet.")) from None
-        except ConfigError:
-            sentence = message("This is no date: write 2026, 2026-11, 2026-11-18 or 20261118203000.")
-            raise RequestRefused(400, sentence) from None
+        return find_capture(self._store, url, at)
 
     # -- Memento ---------------------------------------------------------------------------------------------------
 
@@ -153,33 +157,22 @@ class WebRoutes:
         return {"Memento-Datetime": http_date(found.timestamp), "Link": self._links(request, found)}
 
     def _text(self, request: Request, found: Capture) -> Response:
-        text = self._store.read_text(found)
-        values = _text_values(text)
-
-        def here(language: str) -> str:
-            return address("/copy", url=found.url, at=found.timestamp, hl=language)
-
-        response = self._pages.html(
-            request,
-            "capture_text.html",
-            capture=found,
-            versions=self._store.reader.versions(found),
-            memento=lambda timestamp: ReplayUris("", found.url).memento(timestamp),
-            raw=ReplayUris("", found.url).memento(found.timestamp, raw=True),
-            timemap=ReplayUris("", found.url).timemap(),
-            iso=iso_date,
-            moment=lambda timestamp: iso_date(timestamp).replace("T", " ").replace("Z", " UTC"),
-            here=here,
-            **values,
-        )
+        response = self._copies.text(request, found)
         response.headers.update(self._memento_headers(request, found))
         return response
 
 
-def _text_values(text: CaptureText) -> dict[str, Any]:
-    lines = text.lines[:LINES_SHOWN_MAX] if text.text else []
-    target = ReplayUris("", text.location).memento(text.capture.timestamp) if text.location else ""
-    return {"text": text, "lines": lines, "is_cut": len(text.lines) > LINES_SHOWN_MAX, "target": target}
+def find_capture(store: CaptureStore, url: str, at: str) -> Capture:
+    """The nearest capture; its absence is the client's error, not the operator's."""
+    try:
+        return store.find_by_date(url, at)
+    except NotFound:
+        raise UnknownResource(message("No capture of this URL is in this archive.")) from None
+    except NotReady:
+        raise UnknownResource(message("There is no index of archived pages here yet.")) from None
+    except ConfigError:
+        sentence = message("This is no date: write 2026, 2026-11, 2026-11-18 or 20261118203000.")
+        raise RequestRefused(400, sentence) from None
 
 
 def parse_web_path(request: Request) -> RequestedUrl:
