@@ -44,7 +44,7 @@ TOUCHES_THE_WORLD = {
 PURE = ["parse", "revisit", "frontier/ordering.py"]
 
 # Nouns of the field that end in -ing. Any other module name in -ing is a gerund, which nobody looks for.
-NOUNS_IN_ING = {"cloaking", "encoding", "monitoring", "ordering", "sharding", "spelling"}
+NOUNS_IN_ING = {"cloaking", "encoding", "monitoring", "ordering", "ranking", "sharding", "spelling"}
 # A bare file name occurs in several folders only if it means the same in each.
 SHARED_NAMES = {
     "app": "builds an application of commands or routes",

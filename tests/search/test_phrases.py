@@ -13,7 +13,7 @@ from tarrafa.index import follower as index
 from tarrafa.index import schema, shards
 from tarrafa.index.text_analysis import analyze
 from tarrafa.model import Link, VisitRecord
-from tarrafa.search import global_bm25, local_shard, query_builder
+from tarrafa.search import global_bm25, local_shard, match_ranking, query_builder
 from tarrafa.search.query_builder import SoughtPhrase
 from tarrafa.search.request import SearchRequest
 from tarrafa.search.searcher import Searcher
@@ -183,7 +183,7 @@ def test_costly_neighbours_score_the_best_matches_as_others_do(searcher, monkeyp
     assert len(expected) > 10
     monkeypatch.setattr(query_builder, "EARLY_PAIR_DOCUMENTS_MAX", 0)
     monkeypatch.setattr(local_shard.LocalShard, "_readings_of", lambda *given: global_bm25.RememberedReadings())
-    monkeypatch.setattr(local_shard, "LATE_PAIR_MATCHES", PAGES)
+    monkeypatch.setattr(match_ranking, "LATE_PAIR_MATCHES", PAGES)
     assert scores_of(searcher, text) == pytest.approx(expected, abs=2e-4)
 
 
@@ -192,7 +192,7 @@ def test_costly_neighbours_count_for_the_first_matches_alone_however_many_are_as
     everywhere = scores_of(one_index, text)
     monkeypatch.setattr(query_builder, "EARLY_PAIR_DOCUMENTS_MAX", 0)
     monkeypatch.setattr(local_shard.LocalShard, "_readings_of", lambda *given: global_bm25.RememberedReadings())
-    monkeypatch.setattr(local_shard, "LATE_PAIR_MATCHES", 3)
+    monkeypatch.setattr(match_ranking, "LATE_PAIR_MATCHES", 3)
     found = scores_of(one_index, text)
     assert set(found) == set(everywhere)
     lowered = [url for url, score in found.items() if score < everywhere[url] - 1e-3]

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tarrafa.index import reader
 from tarrafa.model import VisitRecord
-from tarrafa.search import local_shard
+from tarrafa.search import match_ranking
 from tarrafa.search.local_shard import LocalShard
 from tarrafa.search.request import SearchRequest
 from tests.graph.archived_web import new_data
@@ -75,7 +75,7 @@ def test_a_new_commit_is_counted_anew(tmp_path):
 def test_matches_that_are_left_out_of_the_order_change_no_hit(tmp_path, monkeypatch, text):
     set_block(monkeypatch, 5)
     asker = fill(new_data(tmp_path), *some_pages(160))
-    lowest, left_out = local_shard._lowest_weighed, list[float]()
+    lowest, left_out = match_ranking._lowest_weighed, list[float]()
 
     def several(offset: int) -> tuple[int, int, list[tuple[str, float]]]:
         found = asker.search(text, 5, offset, loose=True, crowded=True)
@@ -85,10 +85,10 @@ def test_matches_that_are_left_out_of_the_order_change_no_hit(tmp_path, monkeypa
         left_out.append(lowest(*given))
         return left_out[-1]
 
-    monkeypatch.setattr(local_shard, "_lowest_weighed", counted)
+    monkeypatch.setattr(match_ranking, "_lowest_weighed", counted)
     first = [several(offset) for offset in (0, 5, 20)]
     assert any(left_out)
-    monkeypatch.setattr(local_shard, "_lowest_weighed", lambda *given: 0.0)
+    monkeypatch.setattr(match_ranking, "_lowest_weighed", lambda *given: 0.0)
     assert [several(offset) for offset in (0, 5, 20)] == first
 
 

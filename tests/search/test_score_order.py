@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from tarrafa.graph.ranking_process import compute_rankings
 from tarrafa.index.shards import parts
 from tarrafa.model import Hit, Link, VisitRecord
-from tarrafa.search import local_shard, scatter_gather
+from tarrafa.search import match_ranking, scatter_gather
 from tarrafa.search.local_shard import LocalShard
 from tarrafa.search.request import SearchRequest, Sort
 from tarrafa.search.searcher import Searcher
@@ -102,7 +102,7 @@ def test_explained_scores_are_the_scores_shown(searchers, kind):
 
 def test_matches_that_score_nearly_alike_are_read_up_to_a_limit_and_still_follow_each_other(searchers, monkeypatch):
     monkeypatch.setattr(scatter_gather, "MATCHES_MAX", 100)
-    monkeypatch.setattr(local_shard, "RERANKED_MAX", 200)
+    monkeypatch.setattr(match_ranking, "RERANKED_MAX", 200)
     for kind in KINDS[:3]:
         hits = all_hits(searchers[kind], SearchRequest("lang:pt"), 10, 80)
         assert len({hit.url for hit in hits}) == len(hits) == 80

@@ -49,12 +49,12 @@ from tarrafa.search.duplicates_and_site_diversity import (
 )
 from tarrafa.search.local_shard import (
     LOCAL_SHARD_NAME,
-    PARTIAL_DISTANCE,
     RESULTS_CHANGED,
     VOCABULARY_WAIT_S,
     KeptSnapshots,
     LocalShard,
 )
+from tarrafa.search.match_ranking import PARTIAL_DISTANCE
 from tarrafa.search.query_builder import common_words
 from tarrafa.search.query_expansion import TermEvidence
 from tarrafa.search.query_parser import parse
