@@ -21,11 +21,11 @@ replay: $(READY)
 	@$(BIN)/tarrafa get-replay || echo "wabac.js cannot be had: archived pages are shown as text only"
 
 # What fails beside others runs once more alone; what then passes is printed under FLAKY.
-test: $(READY) $(CATALOGUE).mo system
+test: $(READY) $(CATALOGUE).mo system replay
 	$(BIN)/python tests/run_suite.py
 
 # Journeys with kills, soaks and fuzzing: run before a release.
-test-long: $(READY) $(CATALOGUE).mo system
+test-long: $(READY) $(CATALOGUE).mo system replay
 	$(BIN)/pytest -m long -s
 
 check: $(READY)

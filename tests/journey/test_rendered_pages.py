@@ -323,8 +323,9 @@ def test_killed_worker_takes_its_browser_along_and_a_killed_browser_costs_one_re
         """Of a browser that has a page."""
         for worker in pids_of(process.pid, "crawl.worker"):
             for pid in pids_of(worker, "browser_launcher"):
-                if any("--type=renderer" in " ".join(one.cmdline()) for one in chromium_below(pid)):
-                    return pid
+                with contextlib.suppress(psutil.Error):  # one has just ended
+                    if any("--type=renderer" in " ".join(one.cmdline()) for one in chromium_below(pid)):
+                        return pid
         return 0
 
     with scripted_web(answer_slowly) as web:
