@@ -26,7 +26,7 @@ import msgspec
 from isal import igzip_lib
 
 from tarrafa import __version__
-from tarrafa.archive.revisit_record import revisit_headers
+from tarrafa.archive.revisit_record import is_unchanged, revisit_headers
 from tarrafa.errors import DataError, write_errors
 from tarrafa.i18n import message
 from tarrafa.model import CollectionNote, DeletedNote, HostNote, ListingNote, Note, VisitRecord
@@ -142,8 +142,7 @@ class WarcExchange(msgspec.Struct, frozen=True):
 
     @property
     def is_revisit_record(self) -> bool:
-        """Whether the archive has this body already, so that a `revisit` record refers to it (`revisit_record`)."""
-        return bool(self.archived_at and self.payload and self.payload == self.archived_payload)
+        return is_unchanged(self.payload, self.archived_payload, self.archived_at)
 
     def digest(self) -> str:
         return self.payload or sha1_digest(self.response[self.head_bytes :])

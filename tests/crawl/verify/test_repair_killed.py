@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tarrafa.crawl.verify.archive_patch import ArchivePatches
+from tarrafa.crawl.verify.gaps_and_quarantine import ArchivePatches
 from tarrafa.crawl.verify.repair import repair
 from tarrafa.runtime.data_dir import DataDirectory
 from tests.crawl.verify import planted

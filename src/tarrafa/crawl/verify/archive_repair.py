@@ -2,7 +2,7 @@
 
 A range is mended by the same range of a replica, if whole records with right digests fill it there. Without one,
 damaged bytes are put aside and a gap takes their place; records that are whole but for their digest stay as they are.
-Promises: nothing is deleted, see `archive_patch`. A repair that is killed is simply run again.
+Promises: nothing is deleted, see `gaps_and_quarantine`. A repair that is killed is simply run again.
 """
 
 from collections import defaultdict
@@ -26,8 +26,8 @@ from tarrafa.archive.warc_writer import (
     warc_date,
 )
 from tarrafa.crawl.verify.archive_check import PRINCIPALS, belongs_to, stated_name
-from tarrafa.crawl.verify.archive_patch import ArchivePatches
 from tarrafa.crawl.verify.findings import Finding
+from tarrafa.crawl.verify.gaps_and_quarantine import ArchivePatches
 from tarrafa.crawl.verify.record_scan import ScannedRecord, is_whole, scan_records
 from tarrafa.crawl.verify.verification import Verification
 from tarrafa.errors import DataError

@@ -19,10 +19,10 @@ from tarrafa.captures import follower as captures
 from tarrafa.clock import Clock
 from tarrafa.crawl.rebuild_frontier import HistoryReplay, ReplayClock
 from tarrafa.crawl.rebuild_frontier import rebuild as rebuild_frontier
-from tarrafa.crawl.verify.archive_patch import ArchivePatches
 from tarrafa.crawl.verify.archive_repair import ArchiveRepair, RepairLog
 from tarrafa.crawl.verify.expected import ExpectedContent
 from tarrafa.crawl.verify.findings import Finding, VerifyReport
+from tarrafa.crawl.verify.gaps_and_quarantine import ArchivePatches
 from tarrafa.crawl.verify.losses import KnownLoss, note_losses
 from tarrafa.crawl.verify.verification import ProgressReporter, Verification, silent
 from tarrafa.errors import ConfigError

@@ -1,4 +1,4 @@
-"""Patches of archive files: bytes are replaced in place, and what was there is kept in DATA/quarantine.
+"""Gaps and quarantine: bytes of archive files are replaced in place, and what was there is kept in DATA/quarantine.
 
     DATA/quarantine/FILE.FROM-TO       bytes that were replaced
     DATA/quarantine/pending/FILE.FROM  bytes that are being written to their place
