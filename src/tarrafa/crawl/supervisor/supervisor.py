@@ -55,8 +55,8 @@ class Supervisor:
     are not paused at its end. `follows`: there will be an archive to follow, of our workers or of external crawlers.
     `divided`: the parts of a new index. `patient`: whatever happens to a child or to the disk, continue and report it
     (`troubles`). `silence`: how long a child may send no heartbeat before it is killed and started again. `submitted`:
-    the collection to crawl; workers get no work before the frontier has its present definition. `scrub_every_s`: how
-    often all data are verified; 0: never.
+    the collection to crawl, which the frontier gets as soon as it is ready. (The first worker loads its code
+    meanwhile.) `scrub_every_s`: how often all data are verified; 0: never.
     """
 
     def __init__(
