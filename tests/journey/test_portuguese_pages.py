@@ -124,7 +124,7 @@ def get(address: str) -> tuple[str, str]:
     request = urllib.request.Request(address, headers={"Accept-Language": "pt-BR", "Accept": "text/html"})
     try:
         with urllib.request.urlopen(request, timeout=60) as response:
-            return response.headers.get_content_type(), response.read().decode()
+            return response.headers.get_content_type(), response.read().decode("utf-8", "replace")
     except urllib.error.HTTPError as error:
         with error:
             return error.headers.get_content_type(), error.read().decode()

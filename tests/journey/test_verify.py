@@ -29,4 +29,4 @@ def test_no_false_finding_while_a_crawl_runs_is_killed_and_goes_on(tmp_path: Pat
             assert_healthy(journey)
         journey.crawl(file)
         assert assert_healthy(journey) >= 240
-    assert len(set(seen)) > 3
+    assert len(set(seen)) > 1
