@@ -124,7 +124,8 @@ def get(address: str) -> tuple[str, str]:
     request = urllib.request.Request(address, headers={"Accept-Language": "pt-BR", "Accept": "text/html"})
     try:
         with urllib.request.urlopen(request, timeout=60) as response:
-            return response.headers.get_content_type(), response.read().decode("utf-8", "replace")
+            errors = "replace" if "id_/" in address else "strict"  # bytes of archived pages
+            return response.headers.get_content_type(), response.read().decode("utf-8", errors)
     except urllib.error.HTTPError as error:
         with error:
             return error.headers.get_content_type(), error.read().decode()

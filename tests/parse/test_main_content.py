@@ -204,6 +204,7 @@ def test_deep_and_wide_pages_are_read_within_the_maxima():
     html("<table><tr><td><h2>x</h2>" * 15_000)
     html("".join(f"<div class='{'share' * 100}{number}'>x</div>" for number in range(20_000)))
     assert len(main_content._class_marks) <= main_content.NAMES_REMEMBERED
+    assert len(main_content._id_marks) <= main_content.NAMES_REMEMBERED
 
 
 _TAGS = (

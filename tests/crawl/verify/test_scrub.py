@@ -15,6 +15,7 @@ from tarrafa.runtime.child_process import child_command
 from tarrafa.runtime.data_dir import DataDirectory
 from tests.contract.frontier_bodies import FalseClock
 from tests.crawl.verify import planted
+from tests.wait import wait_until
 
 WEEK_S = 7 * 86_400.0
 
@@ -64,8 +65,13 @@ async def test_the_schedule_runs_it_with_low_priority_and_ends_it_when_cancelled
     write_result(copy, 0.0)
     task = asyncio.create_task(ScrubSchedule(copy, WEEK_S, Clock.from_environment()).run())
     me = psutil.Process(os.getpid())
-    while not (running := [one for one in me.children() if one.cmdline() == command]):
-        await asyncio.sleep(0.01)
+    running: list[psutil.Process] = []
+
+    def is_running() -> bool:
+        running[:] = [one for one in me.children() if one.cmdline() == command]
+        return bool(running)
+
+    await wait_until(is_running)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert not running[0].is_running()

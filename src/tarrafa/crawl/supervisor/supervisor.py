@@ -55,8 +55,8 @@ class Supervisor:
     are not paused at its end. `follows`: there will be an archive to follow, of our workers or of external crawlers.
     `divided`: the parts of a new index. `patient`: whatever happens to a child or to the disk, continue and report it
     (`troubles`). `silence`: how long a child may send no heartbeat before it is killed and started again. `submitted`:
-    the collection to crawl, which the frontier gets as soon as it is ready. (The first worker loads its code
-    meanwhile.) `scrub_every_s`: how often all data are verified; 0: never.
+    the collection to crawl; workers get no work before the frontier has its present definition. `scrub_every_s`: how
+    often all data are verified; 0: never.
     """
 
     def __init__(
@@ -146,8 +146,10 @@ class Supervisor:
 
     async def _start_worker_early(self) -> None:
         """Start the first worker beside the frontier server of our own: until it has loaded its code, that is ready.
-        Two processors have no time for more before the first request."""
-        if self._is_frontier_local and self._workers:
+        Two processors have no time for more before the first request. A frontier that is there already may have work by
+        an old definition: then the collection is submitted first."""
+        is_safe = self._submitted is None or not self.data.frontier.exists()
+        if self._is_frontier_local and self._workers and is_safe:
             await self._processes.start(self._workers[0])
 
     async def _start_all(self) -> None:
