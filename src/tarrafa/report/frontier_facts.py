@@ -45,9 +45,7 @@ class FreshnessAccumulator:
             self.rates.append(history.estimate * DAY_S)
             self.visits += history.visits
             self.changes += history.changes
-        rates = np.array([page.history.estimate for page in pages])
-        ages = np.maximum(self.now - np.array([page.history.last for page in pages]), 0.0)
-        self.fresh += float(np.exp(-rates * ages).sum())
+            self.fresh += history.fresh_probability(self.now)
 
     def summary(self) -> FreshnessSummary | None:
         if not self.rates:

@@ -20,6 +20,8 @@ class Bucket:
     ENDED = "ended"  # when the collection last stopped running, in seconds
     # Pages that are kept fresh: visits to them, changes found, their change rates, visits handed out now.
     REVISITS, CHANGES, RATES, REVISITS_OUT = "revisits", "changes", "rates", "again"
+    # Of those whose visits tell something about their rates: how many, and sums of the logarithms of the rates.
+    RATED_PAGES, LOG_RATES, LOG_RATE_SQUARES = "rated pages", "log rates", "log rate squares"
     CHOSEN_WAITING, DISMISSED_WAITING, WAS_FULL = "chosen", "dismissed", "full"  # see page_replacement.py
     # What an earlier run left (runs.py): kept pages that this run has not found, pending URLs whose page is still
     # shown, and URLs that were pending when it ended.
@@ -41,6 +43,7 @@ STATUS, REFUSED, TYPE = EVENT_KINDS = ("status:", "refused:", "type:")  # REFUSE
 # Counters that decisions depend on.
 HOT_COUNTERS = (
     *map(Bucket.state, UrlState), Bucket.REQUESTS, Bucket.REQUESTS_BEFORE, Bucket.REVISITS, Bucket.RATES,
+    Bucket.RATED_PAGES, Bucket.LOG_RATES, Bucket.LOG_RATE_SQUARES,
     Bucket.REVISITS_OUT, Bucket.CHOSEN_WAITING, Bucket.DISMISSED_WAITING, Bucket.WAS_FULL,
     Bucket.TABLE_SITES, Bucket.OLD_PAGES, Bucket.SHOWN_PAGES, Bucket.LEFT_OVER,
 )  # fmt: skip
