@@ -489,7 +489,7 @@ async def test_an_announced_change_is_a_reason_to_go_where_such_dates_are_believ
             await frontier.set_price(number, 0.0)
             await frontier.recompute_due(number, -(1 << 63), 100)
             await visit_all(frontier, worker, lambda visit: kept("b" if visit.url in pages[:3] else "a"), rounds=1)
-            await frontier.set_price(number, 1e5)
+            await frontier.set_price(number, 2.5e4)
             await frontier.recompute_due(number, -(1 << 63), 100)
         else:
             made = await visit_all(frontier, worker, lambda visit, day=day: kept(str(day)), rounds=1)

@@ -23,7 +23,7 @@ from tarrafa.simulate.classic_policies import (
     make_experiment,
     run_experiment,
 )
-from tarrafa.simulate.collection_forecast import CollectionForecast, forecast, read_collection_pages
+from tarrafa.simulate.collection_forecast import CollectionForecast, FreshnessRange, forecast, read_collection_pages
 from tarrafa.simulate.learning_cost import measure_learning_cost
 from tarrafa.simulate.matplotlib_plots import Series, check_can_plot, draw_bars, draw_lines
 from tarrafa.simulate.periodic_crawl import draw_curves, periodic_freshness
@@ -151,20 +151,27 @@ def simulate(
     print_result(found, as_json, _show_what_if)
 
 
+def _range(one: FreshnessRange) -> str:
+    return f"{one.likely:.1%} (probably {one.low:.1%} to {one.high:.1%})"
+
+
 def _show_what_if(found: CollectionForecast) -> None:
     chosen = next(one for one in found.policies if one.policy == found.policy)
     best = found.policies[0]
     sample = f", {found.sampled:,} of them simulated" if found.sampled < found.pages else ""
     console.print(
         f"{found.collection}: {counted(found.pages, 'page')} on {counted(found.hosts, 'host')}{sample}; "
-        f"they change {found.changes_per_day:,.1f} times a day in all, and {found.fresh_now:.1%} are fresh now.\n"
+        f"they change {found.changes_per_day:,.1f} times a day in all, and {_range(found.fresh_now)} are fresh now.\n"
         f"Politeness allows {found.polite_per_day:,.0f} revisits a day.\n"
     )
     _table(
         ("policy", f"fresh at {found.visits_per_day:,.0f} a day", "with twice as many"),
         ((one.policy, f"{one.freshness:.1%}", f"{one.twice:.1%}") for one in found.policies),
     )
-    console.print(f"\nWith {found.policy}: {chosen.freshness:.1%} fresh in the long run.", end=" ")
+    console.print(
+        f"\nIn the long run the index policy keeps {_range(found.long_run)} fresh, for all rates that may be true."
+    )
+    console.print(f"With {found.policy}: {chosen.freshness:.1%} fresh in the long run.", end=" ")
     console.print(
         "It is the best." if found.policy == best.policy else f"{best.policy} would be best: {best.freshness:.1%}."
     )

@@ -38,6 +38,8 @@ SAME_GROUP = 3 * LOG_STEPS // 4  # gaps that differ by less are similar
 ALPHA_MIN, ALPHA_MAX = 0.02, 1e6
 CAUTION = 0.5
 AT_LEAST = 3.0  # changes expected within the shortest gap: more cannot be told from any larger number
+DATE_S = 0.5  # a date has no fractions of a second
+GAP_MIN_S = 1e-9
 AGE_MAX_S = 3 * 365 * DAY_S  # an older date counts as this age
 PRIOR_PAGES = 5.0  # the spread of rates that is assumed at first counts as much as this many pages
 PRIOR_VARIANCE = 30.0  # of log rates, at first: nine pages of ten lie within four decades to either side
@@ -64,12 +66,13 @@ class RateSums(NamedTuple):
     def plus(self, alpha: float, beta: float, sign: int = 1) -> "RateSums":
         """With a page's belief added, or removed."""
         mean = math.log(alpha / beta)
-        return RateSums(
-            self.pages + sign, self.means + sign * mean, self.squares + sign * (mean * mean + 1.0 / alpha)
-        )
+        return RateSums(self.pages + sign, self.means + sign * mean, self.squares + sign * (mean * mean + 1.0 / alpha))
 
 
-def log_rate_prior(site: RateSums, collection: RateSums = RateSums()) -> RatePrior:
+NO_SUMS = RateSums()
+
+
+def log_rate_prior(site: RateSums, collection: RateSums = NO_SUMS) -> RatePrior:
     """The prior of a page from the other pages of its site, and behind them from those of its collection.
 
     Each sum has the mean and variance of log rates that make its pages most probable, as each page is believed to be:
@@ -95,7 +98,7 @@ def log_rate_prior(site: RateSums, collection: RateSums = RateSums()) -> RatePri
 
 def log_step(gap: float) -> int:
     """The logarithm of a gap, in steps."""
-    return round(math.log2(max(gap, 1e-9)) * LOG_STEPS)
+    return round(math.log2(max(gap, GAP_MIN_S)) * LOG_STEPS)
 
 
 def group_gap(group_count: int, group_sum: int) -> float:
@@ -150,6 +153,7 @@ def fit_rate(
     quiet: float, dated: int, gaps: Sequence[int], prior_mean: float, prior_precision: float
 ) -> tuple[float, float]:
     """The belief after this evidence: (alpha, beta)."""
+    quiet += dated * DATE_S
     changes, shortest, whole = float(dated), 0.0, quiet
     lengths = [0.0 for _ in range(len(gaps) // 2)]
     for place in range(len(lengths)):
@@ -162,7 +166,7 @@ def fit_rate(
                 shortest = lengths[place]
     half = 0.0 if prior_precision > 0.0 else HALF  # other pages tell more
     still = quiet + half * shortest
-    if whole <= 0.0:
+    if whole < GAP_MIN_S:
         return _belief_without_evidence(prior_mean, prior_precision)
     peak = math.log((changes + 0.1 + half) / whole)
     curvature = 1.0
@@ -192,11 +196,11 @@ def _belief_without_evidence(prior_mean: float, prior_precision: float) -> tuple
     return HALF, HALF / FIRST_RATE
 
 
-# Which rate to use for a page whose rate is uncertain. The middle of the belief is a trap: a page thought to change fast
-# is worth little and is left alone; when it is visited at last it has changed, which says nothing new but "fast", and
-# the estimate runs away. An error to the slow side is corrected soon, because slow pages are visited. So the rate is
-# taken some standard deviations lower (of log rate, 1/sqrt(alpha)), the optimism in the face of uncertainty of bandit
-# problems; it vanishes as visits add up, unlike exploration, which goes on costing. A quarter to three quarters of a
+# Which rate to use for a page whose rate is uncertain. The middle of the belief is a trap: a page thought to change
+# fast is worth little and is left alone; when it is visited at last it has changed, which says nothing new but "fast",
+# and the estimate runs away. An error to the slow side is corrected soon, because slow pages are visited. So the rate
+# is taken some standard deviations lower (of log rate, 1/sqrt(alpha)), the optimism in the face of uncertainty of
+# bandit problems; it vanishes as visits add up, unlike exploration, which goes on costing. A quarter to six tenths of a
 # deviation do as well (`simulate learning`).
 def cautious_rate(alpha: float, beta: float, caution: float = CAUTION) -> float:
     """The rate by which visits to a page are scheduled."""

@@ -53,7 +53,7 @@ class PageHistory(msgspec.Struct, frozen=True, array_like=True):
     visits: int = 1
     changes: int = 0
     rate: float = 1.0  # of rateupdate, per day
-    rated: float = 0.0  # when that was last computed
+    rated: float | int = 0  # when that was last computed
     unrated: int = 0  # changes seen since
     # An int of 0 takes one byte where a float takes nine.
     announced: float | int = 0  # a trusted date later than the last visit: it has certainly changed
@@ -104,7 +104,7 @@ def record_first_visit(
 ) -> PageHistory:
     """A page's first visit; `claimed` is its date, used once its host's dates are trusted."""
     alpha, beta = change_rate.fit_rate(0.0, 0, (), *prior)
-    return PageHistory(at, at, alpha, beta, weight, rated=at, birth=min(claimed, at))
+    return PageHistory(at, at, alpha, beta, weight, rated=int(at), birth=min(claimed, at) or 0)
 
 
 def record_visit(
@@ -130,7 +130,7 @@ def record_visit(
     alpha, beta = change_rate.fit_rate(quiet, dated, gaps, *prior)
     rate, rated, unrated = page.rate, page.rated, page.unrated + changed
     if at - rated >= DAY_S:
-        rate, rated, unrated = updated_rate(unrated, (at - rated) / DAY_S), at, 0
+        rate, rated, unrated = updated_rate(unrated, (at - rated) / DAY_S), int(at), 0
     return PageHistory(
         page.first, at, alpha, beta, page.weight, page.visits + 1, page.changes + changed, rate, rated, unrated,
         birth=birth, quiet=quiet, dated=dated, gaps=gaps,

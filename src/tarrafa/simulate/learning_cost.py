@@ -7,12 +7,12 @@ Knows nothing of politeness: one pool of pages, slots evenly spaced at the rate 
 
 Two Webs. *uniform*: 0.01 to 1 change per hour, spread evenly (`workload`), and before the first round the belief about
 every page has the spread of these rates: what a site's other pages would teach, without having to learn it.
-*log-uniform*: from one change a minute to one in three years, spread evenly on a logarithmic scale, and nothing is known
-beforehand: the spread is learned from the pages during the run (`change_rate.log_rate_prior`).
+*log-uniform*: from one change a minute to one in three years, spread evenly on a logarithmic scale, and nothing is
+known beforehand: the spread is learned from the pages during the run (`change_rate.log_rate_prior`).
 
 The first round visits every page once, in order, as a discovering crawl does. From the second round on the index policy
-chooses, by the rates estimated so far. The peer is the same policy, on the same classes, after the same first round, and
-knows the true rates from then on.
+chooses, by the rates estimated so far. The peer is the same policy, on the same classes, after the same first round,
+and knows the true rates from then on.
 
 After n mean visits: rounds are of one visit per page on average. The excess after n of them is the staleness over the
 WINDOW rounds that follow (from n to n + WINDOW) against the peer's over the same rounds, minus one. One round would be
@@ -129,7 +129,15 @@ def measure_learning_cost(
     def run(seed: int | None) -> Floats:
         learner = Learner(seed is not None, last_modified, explore_every, caution, prior)
         rng = np.random.default_rng(seed)
-        found = _run_rounds(_initial_queues(rates_per_s), _initial_queues(rates_per_s, full=False), rates_per_s, slot_s, rounds, learner, rng)
+        found = _run_rounds(
+            _initial_queues(rates_per_s),
+            _initial_queues(rates_per_s, full=False),
+            rates_per_s,
+            slot_s,
+            rounds,
+            learner,
+            rng,
+        )
         progress(1 if seed is None else seed - first_seed + 2, seeds + 1)
         return np.asarray(found)
 
@@ -202,9 +210,9 @@ def _due_probe(probes, now_s):  # type: ignore[no-untyped-def]
     chosen, most = NO_PAGE, 0.0
     for number in range(len(probes.classes.rates)):
         worth = probes.classes.ceilings[number]
-        if worth > most and probes.heads[0, number] != NO_PAGE:
-            if probes.oldest_s[0, number] + PROBE_CHANGES / probes.classes.rates[number] <= now_s:
-                chosen, most = number, worth
+        gap_s = PROBE_CHANGES / probes.classes.rates[number]
+        if worth > most and probes.heads[0, number] != NO_PAGE and probes.oldest_s[0, number] + gap_s <= now_s:
+            chosen, most = number, worth
     return chosen, most
 
 

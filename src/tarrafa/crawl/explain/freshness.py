@@ -14,7 +14,7 @@ from tarrafa.frontier.messages import PageFreshness
 from tarrafa.frontier.store.revisits import LISTING_SHELF, RETRY_SHELF
 from tarrafa.i18n import ENGLISH, Message, Translator, message
 from tarrafa.revisit.change_rate import DAY_S
-from tarrafa.revisit.policy import ANNOUNCED_SHELF, PROBE_SHELF, class_of, proportional_interval
+from tarrafa.revisit.policy import ANNOUNCED_SHELF, PROBE_CHANGES, PROBE_SHELF, class_of, proportional_interval
 from tarrafa.revisit.visit_value import age_at_price
 
 
@@ -23,7 +23,9 @@ class ChangeEstimate(msgspec.Struct, frozen=True):
 
     changes_per_day: float
     low: float  # the true value lies between `low` and `high` nine times out of ten
-    high: float | None  # None: it may as well be any larger number, because the page has changed at (nearly) every visit
+    high: (
+        float | None
+    )  # None: it may as well be any larger number, because the page has changed at (nearly) every visit
     visits: int
     changes: int
     weight: float
@@ -94,7 +96,7 @@ def _index_policy_reason(collection: Collection, found: PageFreshness) -> Messag
     if found.shelf >= ANNOUNCED_SHELF:
         return message("its sitemap or feed says that it changed since the last visit")
     if found.shelf >= PROBE_SHELF:
-        span = _span(found.history.probe_gap)
+        span = _span(PROBE_CHANGES / class_of(found.shelf)[0])
         return message("it has changed at every visit: one only {span} after the last can tell how often", span=span)
     least = float(collection.revisit.interval_min)
     after = max(least, age_at_price(*class_of(found.shelf), found.price))

@@ -495,8 +495,9 @@ class RevisitQueue:
     def begin_policy_change(self, known: LoadedCollection) -> None:
         """Counters of the collection as a whole begin at 0 again; `apply_policy_change` counts host by host."""
         self._counters.reset(
-            known.row.id, Bucket.RATES, Bucket.RATED_PAGES, *LOG_RATE_BUCKETS, Bucket.DISMISSED_WAITING, Bucket.REVISITS_OUT,
-        )  # fmt: skip
+            known.row.id,
+            *(Bucket.RATES, Bucket.RATED_PAGES, *LOG_RATE_BUCKETS, Bucket.DISMISSED_WAITING, Bucket.REVISITS_OUT),
+        )
 
     def apply_policy_change(self, known: LoadedCollection) -> None:
         """The collection is kept fresh from now on, or by another policy, or no longer. Scans its URLs.
