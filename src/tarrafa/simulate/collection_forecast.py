@@ -8,8 +8,6 @@ Two methods. The policies are compared by the event-driven simulator, on a sampl
 as many pages as keep its slots per page unchanged. The effect of a budget is computed in closed form, for all pages, by
 the long-run bound, from which the index policy stays within half a percent.
 
-A page is never assumed to be visited more often than every five minutes here, whatever `interval_min` says.
-
 Rates are uncertain, and the forecast with them. The simulated Web draws the rate of each page from its belief, so that
 pages which may be fast are fast in their share of cases. The interval of a long-run freshness comes from many such Webs
 under one plan, which is made from the estimates. A policy is simulated as if it knew the drawn rates; what it still has
@@ -45,7 +43,6 @@ MULTIPLES = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 VISITS_MAX, CHANGES_MAX = 60_000, 300_000  # in one run: beyond them the sample shrinks
 DRAWS = 100  # Webs for an interval
 Z_90 = 1.645  # nine of ten values of a normal distribution lie within so many standard deviations
-INTERVAL_MIN_S = 300.0  # faster visits are not simulated: such pages are fresh enough
 
 Floats = npt.NDArray[np.float64]
 Progress = Callable[[int, int], None]
@@ -152,12 +149,12 @@ def forecast(
     """Forecast a collection; `policy` and `per_day` replace the collection's own settings."""
     if not pages:
         raise DataError(f"{collection.name}: no page of it is kept fresh yet: give it a [revisit] section and crawl")
-    stock, least = PageArrays.of(pages, now), max(INTERVAL_MIN_S, float(collection.revisit.interval_min))
+    stock, least = PageArrays.of(pages, now), float(collection.revisit.interval_min)
     polite = float(stock.caps(least).sum()) * DAY_S
     budget = min(per_day or collection.revisit.rate or polite, polite)
     chosen = policy or (collection.revisit.policy if collection.revisit.policy != "never" else "index")
     runs = {(name, times): 0.0 for name in POLICY_NAMES for times in (1.0, 2.0)}
-    days = min(max(DAYS_MIN, ROUNDS * len(pages) / budget), DAYS_MAX)
+    days = _simulated_days(stock, budget)
     sample = _sample(stock, days, 2 * budget)
     for done, (name, times) in enumerate(runs):
         progress(done, len(runs))
@@ -184,6 +181,14 @@ def forecast(
             _budget_forecast(stock, times * budget, least) for times in MULTIPLES if times * budget <= polite * 1.001
         ),
     )
+
+
+def _simulated_days(stock: PageArrays, per_day: float) -> float:
+    """Days of a run: several visits to each page; some days, as far as the smallest sample allows."""
+    share = min(1.0, SAMPLE_MIN / len(stock.rates))
+    changes_per_day = float(stock.rates.sum()) * DAY_S
+    affordable = min(VISITS_MAX / (2 * per_day * share), CHANGES_MAX / max(changes_per_day * share, 1e-9))
+    return min(max(min(DAYS_MIN, affordable), ROUNDS * len(stock.rates) / per_day), DAYS_MAX)
 
 
 def _draw_rates(alphas: Floats, betas: Floats, seed: int) -> Floats:

@@ -4,6 +4,7 @@ Promise: numbers are counted as things happen, never by scanning. The difference
 memory and written once at its end; `value()` sees both.
 """
 
+import math
 from collections import defaultdict
 
 from tarrafa.frontier.store.database import FrontierDatabase
@@ -39,7 +40,8 @@ EVENTS = (
     Bucket.CHANGES, Bucket.WAS_FULL, Bucket.ENDED,
 )  # fmt: skip
 UNKEPT = "unkept:"  # URLs that are settled and not kept, by cause (`unkept_cause`): what is there now
-STATUS, REFUSED, TYPE = EVENT_KINDS = ("status:", "refused:", "type:")  # REFUSED: of STATUS, those without a visit
+# REFUSED: of STATUS, those without a visit. CALIBRATION: revisits by rate, see `add_calibration`.
+STATUS, REFUSED, TYPE, CALIBRATION = EVENT_KINDS = ("status:", "refused:", "type:", "calibration:")
 # Counters that decisions depend on.
 HOT_COUNTERS = (
     *map(Bucket.state, UrlState), Bucket.REQUESTS, Bucket.REQUESTS_BEFORE, Bucket.REVISITS, Bucket.RATES,
@@ -47,6 +49,7 @@ HOT_COUNTERS = (
     Bucket.REVISITS_OUT, Bucket.CHOSEN_WAITING, Bucket.DISMISSED_WAITING, Bucket.WAS_FULL,
     Bucket.TABLE_SITES, Bucket.OLD_PAGES, Bucket.SHOWN_PAGES, Bucket.LEFT_OVER,
 )  # fmt: skip
+CALIBRATION_POWER_MIN, CALIBRATION_POWER_MAX = -4, 5  # of changes a day: once in 27 years to twice a second
 CounterKey = tuple[int, str]  # collection and bucket
 
 
@@ -92,6 +95,13 @@ class Counters:
 
     def add(self, collection: int, bucket: str, delta: int = 1) -> None:
         self._deltas[collection, bucket] += delta
+
+    def add_calibration(self, collection: int, per_day: float, expected: float, changed: bool) -> None:
+        """Count a revisit of a page that is believed to change so often: whether it had changed, and how probable that
+        was believed to be. By the power of ten of the rate."""
+        power = max(CALIBRATION_POWER_MIN, min(CALIBRATION_POWER_MAX, math.floor(math.log10(max(per_day, 1e-30)))))
+        for name, value in (("visits", 1), ("changed", int(changed)), ("expected", round(1000 * expected))):
+            self.add(collection, f"{CALIBRATION}{power}:{name}", value)
 
     def add_refused(self, collection: int, status: int, delta: int = 1) -> None:
         """Count a URL that gets its status without a visit; or that it is pending after all."""

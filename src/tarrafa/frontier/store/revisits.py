@@ -343,8 +343,16 @@ class RevisitQueue:
             prior = self._rate_prior(known, key[0], counted) if before.role == UrlRole.PAGE else NO_PRIOR
             new = record_visit(page.history, at, changed, modified, dates[0].is_trusted, prior)
             self._counters.add(known.row.id, Bucket.CHANGES, int(changed))
+            if before.role == UrlRole.PAGE:
+                self._count_calibration(known, page.history, at, changed)
         self.update_site_sums(known, key[0], before.role, counted, new)
         self.save_page(key, new, self._shelf_for(known, before.role, new))
+
+    def _count_calibration(self, known: LoadedCollection, page: PageHistory, at: float, changed: bool) -> None:
+        """Count what was believed of a page before this visit, and what the visit found."""
+        if page.has_evidence and page.announced <= page.last:
+            expected = 1.0 - page.fresh_probability(at)
+            self._counters.add_calibration(known.row.id, page.estimate * DAY_S, expected, changed)
 
     def _shelf_for(self, known: LoadedCollection, role: int, page: PageHistory) -> tuple[int, float]:
         """Plans do not include sitemaps and feeds: with a plan these are read once a day."""
