@@ -24,7 +24,7 @@ from tarrafa.simulate.classic_policies import (
     run_experiment,
 )
 from tarrafa.simulate.collection_forecast import CollectionForecast, FreshnessRange, forecast, read_collection_pages
-from tarrafa.simulate.learning_cost import measure_learning_cost
+from tarrafa.simulate.learning_cost import WebName, measure_learning_cost
 from tarrafa.simulate.matplotlib_plots import Series, check_can_plot, draw_bars, draw_lines
 from tarrafa.simulate.periodic_crawl import draw_curves, periodic_freshness
 from tarrafa.simulate.policy_comparison import compare_processes, comparison_table
@@ -268,12 +268,16 @@ def steady_state(
 
 @app.command()
 def learning(
-    pages: Annotated[int, typer.Option(min=1, help="Number of pages; each changes 0.01 to 1 times per hour.")] = 20_000,
+    pages: Annotated[int, typer.Option(min=1, help="Number of pages.")] = 20_000,
+    rates: Annotated[
+        WebName,
+        typer.Option(help="uniform: 0.01 to 1 change per hour. log-uniform: one a minute to one in three years."),
+    ] = "uniform",
     visits_per_day: Annotated[float, typer.Option(min=0.01, help="Mean visits per day and page.")] = 8.64,
     last_modified: Annotated[
         bool, typer.Option("--last-modified", help="A visit also gives the time of the last change.")
     ] = False,
-    days: Annotated[float | None, typer.Option(help="Simulated days. Default: 30 visits per page.")] = None,
+    days: Annotated[float | None, typer.Option(help="Simulated days. Default: 35 visits per page.")] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Number of runs to average.")] = 3,
     as_json: Json = False,
     plot: Plot = None,
@@ -285,7 +289,13 @@ def learning(
     _check_plot(plot)
     with StepProgress("simulate learning") as steps:
         found = measure_learning_cost(
-            pages, visits_per_day, last_modified, days or 30 / visits_per_day, seeds, progress=steps.show
+            pages,
+            visits_per_day,
+            last_modified,
+            days or 35 / visits_per_day,
+            seeds,
+            progress=steps.show,
+            web=rates,
         )
     if plot is not None:
         draw_lines(
@@ -299,7 +309,7 @@ def learning(
     if as_json:
         print_json(found)
         return
-    shown = [one for one in found.curve if one[0] in (1, 2, 3, 5, 9, 15, 22, 26)]
+    shown = [one for one in found.curve if one[0] in (1, 2, 3, 5, 9, 10, 15, 22, 26, 30)]
     _table(("after mean visits", "excess"), ((str(visits), f"{excess:.2f} %") for visits, excess in shown))
     console.print(f"\nStaleness with known rates: {found.known:.5f}.")
 
