@@ -151,6 +151,14 @@ def test_the_first_date_counts_once_dates_are_believed():
     assert (again.quiet, again.dated) == (900.0, 1)
 
 
+def test_a_visit_that_an_announcement_caused_tells_how_long_the_change_took():
+    """The visit comes a minute after the change, whatever the rate: that minute says nothing."""
+    seen = msgspec.structs.replace(record_first_visit(0.0), announced=DAY_S)
+    seen = record_visit(seen, DAY_S + 60.0, changed=True, modified=DAY_S, believed=True)
+    assert (seen.dated, seen.quiet, seen.announced) == (1, DAY_S, 0)
+    assert 0.2 < seen.estimate * DAY_S < 2.0
+
+
 def test_a_page_that_always_changed_is_probed_after_shorter_and_shorter_gaps():
     """It changes every ten seconds, and was first visited a day apart: a dozen visits tell how fast it is."""
     policy, prior = IndexPolicy(), RatePrior(math.log(1 / DAY_S), 0.05)

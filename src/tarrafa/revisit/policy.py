@@ -123,6 +123,8 @@ def record_visit(
         dated, quiet, birth = dated + 1, quiet + min(page.first - birth, change_rate.AGE_MAX_S), 0
     if not changed:
         quiet += gap
+    elif page.announced > page.last:  # it was visited because it had changed: what counts is how long that took
+        dated, quiet = dated + 1, quiet + min(page.announced - page.last, gap)
     elif modified is not None:
         dated, quiet = dated + 1, quiet + min(max(0.0, at - modified), gap)
     elif gap > 0.0:
