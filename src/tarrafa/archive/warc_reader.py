@@ -16,10 +16,11 @@ import contextlib
 import heapq
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import IO, NamedTuple, TypeVar
 
@@ -283,6 +284,17 @@ def read_entry(directory: Path, file: str, start: int) -> ArchiveEntry | None:
     if start >= length:
         return None
     return next(_read_visits(meta_path(directory, file), file, start, length, buffer_bytes=ENTRY_BYTES), None)
+
+
+def read_entries(
+    directory: Path, file: str, starts: Iterable[int], conversions: frozenset[str] = ALL_CONVERSIONS
+) -> Iterator[ArchiveEntry]:
+    """The records at these positions of a file, as far as they are durable."""
+    path, length = meta_path(directory, file), read_durable(directory / f"{file}.durable").visits_end
+    for start in starts:
+        if start < length:
+            visits = _read_visits(path, file, start, length, conversions=conversions, buffer_bytes=ENTRY_BYTES)
+            yield from islice(visits, 1)
 
 
 def _read_visits(

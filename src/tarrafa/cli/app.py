@@ -69,7 +69,7 @@ COMMANDS = {
         "Rebuild frontier, graph, index, triples or captures.",
     ),
     "verify": Command(OPERATE, "archive.verify:verify", "Check all data for damage, and repair it."),
-    "export": Command(OPERATE, "rebuild_export_import:export", "Export frontier, statements or captures to a file."),
+    "export": Command(OPERATE, "archive.export:app", "Export frontier, statements, captures, WARC, WACZ, pages."),
     "import": Command(
         OPERATE,
         "rebuild_export_import:import_",
