@@ -1,8 +1,8 @@
 """Pages for programs that read text: JSON Lines with text or Markdown, or `|||URL|HTML`.
 
 A line of JSON is one page: its newest capture in the selection, or each of them. The other form has, for each HTML
-page, `|||`, its URL, `|`, and its HTML in UTF-8; `|||` in the HTML is written `||&#124;`, and `|` in the URL `%7C`, so
-that the next `|||` always begins the next page.
+page, `|||`, its URL, `|`, and its HTML in UTF-8; `|||` in the HTML is written `||&#124;`, a `|` at its beginning
+`&#124;`, and `|` in the URL `%7C`, so that the next `|||` always begins the next page.
 Promises: pages whose publisher reserves the use that the export is for are left out and counted; so are bodies that
 cannot be read. Texts are UTF-8. Memory does not grow with the selection.
 """
@@ -148,8 +148,10 @@ def _html(store: CaptureStore, capture: Capture, page: Page) -> bytes:
         html = payload.body.decode(page.charset or "utf-8", "replace")
     except LookupError:
         html = payload.body.decode("utf-8", "replace")
-    url = capture.url.replace("|", "%7C")
-    return plain_text(f"|||{url}|{html.replace(SEPARATOR, SEPARATOR_IN_HTML)}\n").encode()
+    url, html = capture.url.replace("|", "%7C"), html.replace(SEPARATOR, SEPARATOR_IN_HTML)
+    if html.startswith("|"):
+        html = f"&#124;{html[1:]}"
+    return plain_text(f"|||{url}|{html}\n").encode()
 
 
 class _ChosenPages:

@@ -1,8 +1,10 @@
 """Record list: the records that an export copies, and the lines of their index, in a temporary file.
 
-A capture that is a `revisit` record brings the record that it refers to along, so that it can be resolved in the export
-alone; the line of a capture that a 304 confirms leads to the record that it confirms (decision 0295), and the record of
-the 304 is copied, too. A page that was rendered brings what its browser asked for.
+A capture that is a `revisit` record, also one of a 304, brings the record that it refers to along, so that it can be
+resolved in the export alone. A page that was rendered brings what its browser asked for.
+The lines are for wabac.js: their timestamps have milliseconds, because it looks the record that a revisit refers to up
+by its exact date; the line of a 304 is a revisit with the status of the capture that it confirms, because it takes any
+other status that begins with 3 for a redirect without a body (decision 0345).
 Promises: each record once; records in the order of the archive, lines in the order of a CDXJ file; memory does not grow
 with the selection. The file is unnamed, and ends with the process.
 """
@@ -17,7 +19,7 @@ from typing import Any, NamedTuple
 import apsw
 
 from tarrafa.archive.warc_reader import read_entries
-from tarrafa.captures.reader import Capture, CaptureRecordPlace, CapturesReader
+from tarrafa.captures.reader import REVISIT_MIME, Capture, CaptureRecordPlace, CapturesReader
 from tarrafa.captures.timestamps import timestamp_of
 from tarrafa.model import VisitRecord
 from tarrafa.runtime.sqlite import SqliteErrors
@@ -25,13 +27,12 @@ from tarrafa.runtime.sqlite import SqliteErrors
 CACHE_KIB = 64 << 10
 TITLE_CHARS_MAX = 500
 SCHEMA = """
-CREATE TABLE records (
-    name TEXT, offset INTEGER, length INTEGER, url TEXT, PRIMARY KEY (name, offset)
+CREATE TABLE copied (
+    name TEXT, offset INTEGER, part TEXT, position INTEGER, moment TEXT, PRIMARY KEY (name, offset)
 ) WITHOUT ROWID;
-CREATE TABLE copied (name TEXT, offset INTEGER, part TEXT, position INTEGER, PRIMARY KEY (name, offset)) WITHOUT ROWID;
 CREATE TABLE lines (
-    urlkey TEXT, timestamp TEXT, name TEXT, offset INTEGER, length INTEGER, url TEXT, mime TEXT, status TEXT,
-    digest TEXT, meta INTEGER, PRIMARY KEY (urlkey, timestamp, name, offset)
+    name TEXT, offset INTEGER, length INTEGER, urlkey TEXT, url TEXT, mime TEXT, status TEXT, digest TEXT,
+    meta INTEGER, PRIMARY KEY (name, offset)
 ) WITHOUT ROWID;
 CREATE TABLE metas (name TEXT, meta INTEGER, PRIMARY KEY (name, meta)) WITHOUT ROWID;
 CREATE TABLE pages (name TEXT, meta INTEGER, title TEXT, depth INTEGER, PRIMARY KEY (name, meta)) WITHOUT ROWID;
@@ -40,10 +41,11 @@ OnProgress = Callable[[int], None]
 
 
 class IndexLine(NamedTuple):
-    """A line of the index of an export: `part` is the file with the record, `position` where it begins there."""
+    """A line of the index of an export: `part` is the file with the record, `position` where it begins there. `moment`:
+    its date with milliseconds, 17 digits."""
 
     urlkey: str
-    timestamp: str
+    moment: str
     url: str
     mime: str | None
     status: str
@@ -56,7 +58,7 @@ class IndexLine(NamedTuple):
         fields = {"url": self.url, "mime": self.mime, "status": self.status, "digest": self.digest}
         fields |= {"length": str(self.length), "offset": str(self.position), "filename": self.part}
         known = {name: value for name, value in fields.items() if value is not None}
-        return f"{self.urlkey} {self.timestamp} {json.dumps(known)}\n"
+        return f"{self.urlkey} {self.moment} {json.dumps(known)}\n"
 
 
 class ListedRecord(NamedTuple):
@@ -70,7 +72,7 @@ class ListedPage(NamedTuple):
     """A page for the list of pages."""
 
     url: str
-    timestamp: str
+    moment: str
     title: str
     depth: int
 
@@ -107,8 +109,6 @@ class RecordList:
                 self._add_line(original)
         elif capture.meta is not None and capture.status == "200":
             self._run("INSERT OR IGNORE INTO metas VALUES (?, ?)", (capture.name, capture.meta))
-        if capture.revisit is not None:
-            self._add_record(capture.revisit, capture.url)
         self._add_line(capture)
 
     def read_pages(self, tell: OnProgress = lambda pages: None, *, with_requisites: bool) -> None:
@@ -138,33 +138,29 @@ class RecordList:
                 self.add(capture)
 
     def _add_line(self, capture: Capture) -> None:
-        self._add_record(capture.place, capture.url)
-        row = (
-            capture.urlkey, capture.timestamp, capture.name, capture.offset, capture.length, capture.url, capture.mime,
-            capture.status, capture.digest, None if capture.is_revisit or capture.confirms else capture.meta,
-        )  # fmt: skip
-        self._run("INSERT OR IGNORE INTO lines VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+        is_revisit = capture.is_revisit or capture.confirms
+        mime = REVISIT_MIME if is_revisit else capture.mime
+        meta, place = None if is_revisit else capture.meta, capture.revisit or capture.place
+        row = (*place, capture.urlkey, capture.url, mime, capture.status, capture.digest, meta)
+        self._run("INSERT OR IGNORE INTO lines VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
 
-    def _add_record(self, place: CaptureRecordPlace, url: str) -> None:
-        self._run("INSERT OR IGNORE INTO records VALUES (?, ?, ?, ?)", (*place, url))
-
-    def note_copied(self, place: CaptureRecordPlace, part: str, position: int) -> None:
-        """Note where the copy of a record is."""
-        self._run("INSERT INTO copied VALUES (?, ?, ?, ?)", (place.name, place.offset, part, position))
+    def note_copied(self, place: CaptureRecordPlace, part: str, position: int, moment: str) -> None:
+        """Note where the copy of a record is, and its date with milliseconds: 17 digits."""
+        self._run("INSERT INTO copied VALUES (?, ?, ?, ?, ?)", (place.name, place.offset, part, position, moment))
 
     def count(self) -> int:
-        return self._number("SELECT count(*) FROM records")
+        return self._number("SELECT count(*) FROM lines")
 
     def count_pages(self) -> int:
         return self._number("SELECT count(*) FROM metas")
 
     def size(self) -> int:
         """The bytes of all records, without those of their requests."""
-        return self._number("SELECT ifnull(sum(length), 0) FROM records")
+        return self._number("SELECT ifnull(sum(length), 0) FROM lines")
 
     def records(self) -> Iterator[tuple[str, Iterator[ListedRecord]]]:
         """The records of each file, in the order of the archive."""
-        sql = "SELECT name, offset, length, url FROM records ORDER BY name, offset"
+        sql = "SELECT name, offset, length, url FROM lines ORDER BY name, offset"
         with self.errors:
             for name, several in groupby(self._connection.execute(sql), key=itemgetter(0)):
                 yield name, (ListedRecord(CaptureRecordPlace(*row[:3]), row[3]) for row in several)
@@ -172,8 +168,8 @@ class RecordList:
     def lines(self) -> Iterator[IndexLine]:
         """The lines of the records that were copied, sorted."""
         sql = (
-            "SELECT urlkey, timestamp, url, mime, status, digest, length, position, part FROM lines"
-            " JOIN copied USING (name, offset) ORDER BY urlkey, timestamp, lines.name, lines.offset"
+            "SELECT urlkey, moment, url, mime, status, digest, length, position, part FROM lines"
+            " JOIN copied USING (name, offset) ORDER BY urlkey, moment, part, position"
         )
         with self.errors:
             yield from (IndexLine(*row) for row in self._connection.execute(sql))
@@ -181,8 +177,8 @@ class RecordList:
     def pages(self) -> Iterator[ListedPage]:
         """The pages among the records that were copied, by URL and time; the records of 304 and revisits are none."""
         sql = (
-            "SELECT url, timestamp, title, depth FROM lines JOIN copied USING (name, offset) JOIN pages"
-            " ON pages.name = lines.name AND pages.meta = lines.meta ORDER BY urlkey, timestamp"
+            "SELECT url, moment, title, depth FROM lines JOIN copied USING (name, offset) JOIN pages"
+            " ON pages.name = lines.name AND pages.meta = lines.meta ORDER BY urlkey, moment"
         )
         with self.errors:
             yield from (ListedPage(*row) for row in self._connection.execute(sql))

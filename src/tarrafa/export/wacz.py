@@ -10,6 +10,7 @@ bounded memory. Knows nothing of the choice of records.
 
 import hashlib
 import json
+import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
@@ -20,12 +21,12 @@ from typing import IO, Any
 
 from tarrafa import __version__
 from tarrafa.archive.warc_writer import FILE_BYTES_MAX
-from tarrafa.captures.timestamps import iso_date
 from tarrafa.export.record_list import IndexLine, ListedPage, OnProgress, RecordList
 from tarrafa.export.warc_copy import WarcCopy
 
 WACZ_VERSION = "1.1.1"
 LINES_PER_MEMBER = 1_024
+COPIED_BYTES = 1 << 20  # at once
 INDEX, INDEX_MEMBERS, PAGES = "indexes/index.cdx.gz", "indexes/index.idx", "pages/pages.jsonl"
 PACKAGE, PACKAGE_DIGEST = "datapackage.json", "datapackage-digest.json"
 
@@ -54,14 +55,28 @@ class WaczPackage:
         self._resources: list[dict[str, Any]] = []
 
     @contextmanager
-    def open(self, path: str, *, is_stored: bool) -> Iterator[HashedFile]:
+    def open(self, path: str, *, is_stored: bool, size: int = 0) -> Iterator[HashedFile]:
+        """A file to write. `size`: of a file that may be larger than 2 GB, exactly. (wabac.js expects an extra field in
+        both headers of an entry, or in none; so ZIP64 must not be used to be on the safe side.)"""
         entry = zipfile.ZipInfo(path, self._now.timetuple()[:6])
         entry.compress_type = zipfile.ZIP_STORED if is_stored else zipfile.ZIP_DEFLATED
-        with self._zip.open(entry, "w", force_zip64=True) as stream:
+        entry.file_size = size
+        with self._zip.open(entry, "w") as stream:
             file = HashedFile(stream)
             yield file
         name = path.rpartition("/")[2].lower()
         self._resources.append({"name": name, "path": path, "hash": file.digest(), "bytes": file.size})
+
+    @contextmanager
+    def open_large(self, path: str, *, is_stored: bool) -> Iterator[HashedFile]:
+        """A file of any size: it is written to a temporary one first."""
+        with tempfile.TemporaryFile() as spool:
+            yield HashedFile(spool)
+            size = spool.tell()
+            spool.seek(0)
+            with self.open(path, is_stored=is_stored, size=size) as file:
+                while content := spool.read(COPIED_BYTES):
+                    file.write(content)
 
     def close(self, description: str, main: ListedPage | None) -> None:
         """Write the description of the package, and the end of the file."""
@@ -69,7 +84,7 @@ class WaczPackage:
         described |= {"description": description, "created": self._now.strftime("%Y-%m-%dT%H:%M:%SZ")}
         described |= {"wacz_version": WACZ_VERSION, "software": f"Tarrafa/{__version__}"}
         if main is not None:
-            described |= {"mainPageURL": main.url, "mainPageDate": iso_date(main.timestamp)}
+            described |= {"mainPageURL": main.url, "mainPageDate": _iso_date(main.moment)}
         content = json.dumps(described, indent=2).encode()
         digest = {"path": PACKAGE, "hash": f"sha256:{hashlib.sha256(content).hexdigest()}"}
         for name, written in ((PACKAGE, content), (PACKAGE_DIGEST, json.dumps(digest, indent=2).encode())):
@@ -110,11 +125,11 @@ def write_wacz(
     with _Parts(package) as parts:
         copy.write(records, parts.next, tell)
     members: list[str] = []
-    with package.open(INDEX, is_stored=True) as file:
+    with package.open_large(INDEX, is_stored=True) as file:
         members += _write_index(file, records.lines())
     with package.open(INDEX_MEMBERS, is_stored=False) as file:
         file.write("".join(members).encode())
-    with package.open(PAGES, is_stored=False) as file:
+    with package.open_large(PAGES, is_stored=False) as file:
         main, count = _write_pages(file, records.pages())
     package.close(description, main)
     return count
@@ -129,7 +144,7 @@ def _write_index(file: HashedFile, lines: Iterable[IndexLine]) -> Iterator[str]:
         content = packer.compress("".join(one.cdxj() for one in some).encode()) + packer.flush()
         file.write(content)
         place = {"offset": offset, "length": len(content), "digest": f"sha256:{hashlib.sha256(content).hexdigest()}"}
-        yield f"{some[0].urlkey} {some[0].timestamp} {json.dumps(place)}\n"
+        yield f"{some[0].urlkey} {some[0].moment} {json.dumps(place)}\n"
 
 
 def _write_pages(file: HashedFile, pages: Iterable[ListedPage]) -> tuple[ListedPage | None, int]:
@@ -141,6 +156,12 @@ def _write_pages(file: HashedFile, pages: Iterable[ListedPage]) -> tuple[ListedP
     for count, page in enumerate(pages, 1):
         if main is None or (page.depth, len(page.url)) < (main.depth, len(main.url)):
             main = page
-        line = {"id": f"page-{count}", "url": page.url, "ts": iso_date(page.timestamp), "title": page.title}
+        line = {"id": f"page-{count}", "url": page.url, "ts": _iso_date(page.moment), "title": page.title}
         file.write(f"{json.dumps(line, ensure_ascii=False)}\n".encode())
     return main, count
+
+
+def _iso_date(moment: str) -> str:
+    """A date with milliseconds, of 17 digits."""
+    day, time = f"{moment[:4]}-{moment[4:6]}-{moment[6:8]}", f"{moment[8:10]}:{moment[10:12]}:{moment[12:14]}"
+    return f"{day}T{time}.{moment[14:]}Z"

@@ -32,6 +32,7 @@ from tarrafa.export.record_list import ListedRecord, OnProgress, RecordList
 from tarrafa.takedown import CurrentTakedowns
 
 DAMAGES_SHOWN = 20
+MOMENT_DIGITS = 17
 PEEK_BYTES, PEEKED_BYTES = 200, 60  # packed and unpacked: the kind of a record is its first header
 _record_id = re.compile(rb"\r\nWARC-Record-ID: (<[^\r\n>]+>)\r\n").search
 _kind = re.compile(rb"WARC/1\.[01]\r\nWARC-Type: (request|conversion)\r\n").match
@@ -70,12 +71,12 @@ class WarcCopy:
         part, position = "", 0
         stream: WarcOutput | None = None
         for name, several in records.records():
-            for listed, content in self._read_file(name, several, tell):
+            for listed, moment, content in self._read_file(name, several, tell):
                 found, to = next_part(position)
                 if to is not stream:
                     part, stream, position = found, to, self._write_info(found, to)
                 assert stream is not None
-                records.note_copied(listed.place, part, position)
+                records.note_copied(listed.place, part, position, moment)
                 stream.write(content)
                 position += len(content)
                 self.summary.captures += 1
@@ -94,8 +95,8 @@ class WarcCopy:
 
     def _read_file(
         self, name: str, several: Iterator[ListedRecord], tell: OnProgress
-    ) -> Iterator[tuple[ListedRecord, bytes]]:
-        """The members of each record of a file, and of those that belong to it."""
+    ) -> Iterator[tuple[ListedRecord, str, bytes]]:
+        """The date of each record of a file, its member, and those of the records that belong to it."""
         durable = self._durable(name)
         with (self._archive / f"{name}.warc.gz").open("rb", buffering=READ_BYTES) as stream:
             for listed in several:
@@ -104,12 +105,12 @@ class WarcCopy:
                     self.summary.taken_down += 1
                     continue
                 try:
-                    members = _members(stream, listed, durable)
+                    moment, members = _members(stream, listed, durable)
                 except (DamagedRecord, IGZIP_ERROR) as error:
                     self._note_damage(listed, error)
                     continue
                 self.summary.records += len(members)
-                yield listed, b"".join(members)
+                yield listed, moment, b"".join(members)
 
     def _durable(self, name: str) -> int:
         try:
@@ -124,8 +125,8 @@ class WarcCopy:
             self.summary.damaged.append((f"{place.name}.warc.gz", place.offset, str(error)))
 
 
-def _members(stream: IO[bytes], listed: ListedRecord, durable: int) -> list[bytes]:
-    """The member of a record, and those behind it that refer to it."""
+def _members(stream: IO[bytes], listed: ListedRecord, durable: int) -> tuple[str, list[bytes]]:
+    """The date of a record, its member, and those behind it that refer to it."""
     stream.seek(listed.place.offset)
     record, size = read_member(stream, durable - listed.place.offset)
     found, head = _record_id(record), match_head(record)
@@ -141,7 +142,12 @@ def _members(stream: IO[bytes], listed: ListedRecord, durable: int) -> list[byte
         stream.seek(position)
         members.append(stream.read(size))
         position += size
-    return members
+    return _moment(head[2].decode()), members
+
+
+def _moment(date: str) -> str:
+    """The digits of a WARC-Date down to milliseconds."""
+    return "".join(filter(str.isdigit, date))[:MOMENT_DIGITS].ljust(MOMENT_DIGITS, "0")
 
 
 def _url_of(head: re.Match[bytes]) -> str:
