@@ -352,6 +352,13 @@ def read_records(path: Path, start: int, length: int) -> Iterator[tuple[int, Rec
             yield position, head, content
 
 
+def read_notes(path: Path, start: int, length: int) -> Iterator[tuple[int, RecordHead, Note]]:
+    """The notes between two offsets of a file: offset, head and note of each. Everything else is stepped over."""
+    for position, (head, content, _) in _scan(path, start, length, lambda head: head.kind == RESOURCE):
+        if content is not None:
+            yield position, head, decode_body(path, position, _decode_note, content)
+
+
 def _scan(
     path: Path, start: int, length: int, wants: Wants | None, buffer_bytes: int = READ_BYTES
 ) -> Iterator[tuple[int, PackedRecord]]:

@@ -15,7 +15,9 @@ from tarrafa.cli.rebuild_export_import import STDOUT, export_captures, export_fr
 from tarrafa.errors import ConfigError
 from tarrafa.export.archive_export import ArchiveExport, export_wacz, export_warc
 from tarrafa.export.page_export import PageExportOptions, PageFormat, export_pages
+from tarrafa.export.parquet_export import export_tables
 from tarrafa.export.selection import Selection, parse_selection
+from tarrafa.export.table_rows import TableContents
 from tarrafa.frontier.address import from_command_line
 from tarrafa.parse.robots_meta_usage import Use
 from tarrafa.runtime.data_dir import DataDirectory, replace_atomically
@@ -191,6 +193,30 @@ def pages_command(
     reserved = f"; {counted(done.reserved, 'page')} left out: the publisher reserves {use}" if done.reserved else ""
     unread = f"; {counted(done.unread, 'page')} left out: the bytes cannot be read" if done.unread else ""
     print_note(f"{file}: {counted(done.pages, 'page')}{reserved}{unread}")
+
+
+@app.command("parquet")
+def parquet_command(
+    folder: Annotated[
+        Path | None,
+        typer.Argument(metavar="[DIR]", help="Folder of the tables. Default: DATA/tables.", show_default=False),
+    ] = None,
+    data: Data = DEFAULT_DATA,
+    use: UseOption = "any",
+    with_text: Annotated[bool, typer.Option("--text/--no-text", help="With the texts of pages, or without.")] = True,
+    force: Annotated[bool, typer.Option("--force", help="Make all tables anew.")] = False,
+) -> None:
+    """Export tables in Parquet: pages, visits, links, hosts, entities; a second run adds only what is new.
+
+    DuckDB, Polars and Spark open them as they are; `tarrafa sql` queries them. Needs tarrafa[sql].
+    """
+    directory = existing_data(data)
+    root = folder or data / "tables"
+    done = export_tables(directory, root, TableContents(_use(use), with_text), ProgressBar, force=force)
+    rows = ", ".join(f"{table}: {count:,}" for table, count in done.rows.items())
+    again = f", {counted(done.rewritten, 'part')} written again" if done.rewritten else ""
+    reserved = f"; {counted(done.reserved, 'page')} left out: the publisher reserves {use}" if done.reserved else ""
+    print_note(f"{root}: {counted(done.added, 'new part')}{again}; rows of {rows}{reserved}")
 
 
 def _use(text: Literal["any", "search", "ai-input", "ai-train"]) -> Use | None:
