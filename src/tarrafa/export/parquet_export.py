@@ -47,6 +47,7 @@ PART_VISITS_MAX, PART_BYTES_MAX = 20_000, 512 << 20  # of rows before they are p
 MEMORY_LIMIT, THREADS = "1GB", 2  # of DuckDB; each thread sets aside two rows of the largest size
 ROW_BYTES_MAX = 32 << 20  # of one row; DuckDB sets aside twice as much
 ROWS_PER_GROUP = 20_000
+URLS_AT_ONCE = 10_000
 MANIFEST_BYTES_MAX = 1 << 30
 SQL_TYPES = {str: "VARCHAR", int: "BIGINT", float: "DOUBLE", bool: "BOOLEAN", datetime: "TIMESTAMP"}
 _encode = msgspec.json.Encoder().encode
@@ -132,8 +133,9 @@ def export_tables(
                 f"{root}: these tables were made {_described(manifest.use, manifest.with_text)}; give the same options,"
                 " another folder, or --force to make them anew"
             )
-        with write_errors(root):
-            return _TableRun(data, root, manifest, contents).run(progress)
+        (root / SCRATCH).mkdir(exist_ok=True)
+        with write_errors(root), _duckdb(root) as connection:
+            return _TableRun(data, root, manifest, contents, connection).run(progress)
 
 
 def _described(use: Use | None, with_text: bool) -> str:
@@ -170,14 +172,21 @@ def _remove_tables(root: Path) -> None:
 class _TableRun:
     """One run over the archive."""
 
-    def __init__(self, data: DataDirectory, root: Path, manifest: TableManifest, contents: TableContents) -> None:
+    def __init__(
+        self,
+        data: DataDirectory,
+        root: Path,
+        manifest: TableManifest,
+        contents: TableContents,
+        connection: "duckdb.DuckDBPyConnection",
+    ) -> None:
         self._data, self._root, self._manifest, self._contents = data, root, manifest, contents
+        self._connection = connection
         self._orders = CurrentTakedowns(data).now()
         self._deletions = ArchiveDeletions(data.archive)
         self._deleted = dict(self._deletions.latest())
         self._suffixes = PublicSuffixes(bundled_suffix_list())
         self._added = self._rewritten = 0
-        (root / SCRATCH).mkdir(exist_ok=True)
 
     def run(self, progress: Progress) -> TableSummary:
         upto = visit_lengths(self._data.archive)
@@ -241,15 +250,14 @@ class _TableRun:
 
     def _has_rows_of(self, file: str, part: TablePart, added: TakedownSet, deleted: set[str]) -> bool:
         names = {table: str(self._manifest.part_path(self._root, table, file, part.start)) for table in TABLES}
-        with _duckdb(self._root) as connection:
-            sql = "SELECT DISTINCT collection FROM read_parquet(?)"
-            if deleted & {name for (name,) in connection.execute(sql, [names["visits"]]).fetchall()}:
+        sql = "SELECT DISTINCT collection FROM read_parquet(?)"
+        if deleted & {name for (name,) in self._connection.execute(sql, [names["visits"]]).fetchall()}:
+            return True
+        sql = "SELECT url FROM read_parquet(?) UNION SELECT dst FROM read_parquet(?)"
+        found = self._connection.execute(sql, [names["visits"], names["links"]])
+        while several := found.fetchmany(URLS_AT_ONCE):
+            if any(added.covers(url) for (url,) in several):
                 return True
-            sql = "SELECT url FROM read_parquet(?) UNION SELECT dst FROM read_parquet(?)"
-            found = connection.execute(sql, [names["visits"], names["links"]])
-            while several := found.fetchmany(10_000):
-                if any(added.covers(url) for (url,) in several):
-                    return True
         return False
 
     def _replace(self, file: str, part: TablePart) -> None:
@@ -266,7 +274,8 @@ class _TableRun:
         first = next(entries, None)
         while first is not None:
             self._data.check_space()
-            with _PartWriter(self._root, self._manifest, file, start) as writer:
+            targets = {name: self._manifest.part_path(self._root, name, file, start) for name in TABLES}
+            with _PartWriter(self._root / SCRATCH, targets, self._connection) as writer:
                 maker = RowMaker(self._suffixes, self._orders.covers, self._contents)
                 last = first
                 for last in self._some(first, entries, writer):
@@ -297,8 +306,8 @@ class _TableRun:
 class _PartWriter:
     """Writes the rows of one part: as lines of JSON first, which DuckDB packs. Use it in a `with`."""
 
-    def __init__(self, root: Path, manifest: TableManifest, file: str, start: int) -> None:
-        self._root, self._targets = root, {table: manifest.part_path(root, table, file, start) for table in TABLES}
+    def __init__(self, scratch: Path, targets: dict[str, Path], connection: "duckdb.DuckDBPyConnection") -> None:
+        self._scratch, self._targets, self._connection = scratch, targets, connection
         self.rows, self.size = dict.fromkeys(TABLES, 0), 0
         self._opened, self._lines = ExitStack(), dict[str, IO[bytes]]()
 
@@ -313,7 +322,7 @@ class _PartWriter:
             self._path(table).unlink(missing_ok=True)
 
     def _path(self, table: str) -> Path:
-        return self._root / SCRATCH / f"{table}.jsonl"
+        return self._scratch / f"{table}.jsonl"
 
     def add(self, table: str, row: TableRow) -> None:
         try:
@@ -334,15 +343,14 @@ class _PartWriter:
             sync_directory(target.parent)
 
     def _pack(self, table: str) -> Path:
-        new = self._root / SCRATCH / f"{table}.parquet"
+        new = self._scratch / f"{table}.parquet"
         columns = ", ".join(f"\"{name}\": '{kind}'" for name, kind in columns_of(TABLES[table]).items())
         source = (
             f"read_json({quoted(self._path(table))}, format = 'newline_delimited', columns = {{{columns}}},"
             f" maximum_object_size = {ROW_BYTES_MAX})"
         )
         options = f"FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROWS_PER_GROUP}"
-        with _duckdb(self._root) as connection:
-            connection.execute(f"COPY (SELECT * FROM {source}) TO {quoted(new)} ({options})")  # noqa: S608 (ours)
+        self._connection.execute(f"COPY (SELECT * FROM {source}) TO {quoted(new)} ({options})")  # noqa: S608 (ours)
         with new.open("rb") as file:
             os.fsync(file.fileno())
         return new
