@@ -30,8 +30,9 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     help="""Export frontier, statements, captures, WARC, WACZ, pages or tables.
 
-    An export is a snapshot of one moment; the crawl may run meanwhile. What was taken down, and pages that ask not to
-    be shown from an archive (noarchive), are in none.""",
+    An export is a snapshot of one moment; the crawl may run meanwhile. Captures, WARC, WACZ, pages and tables are
+    without what was taken down, and without the content of pages that ask not to be shown from an archive
+    (noarchive).""",
 )
 
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
@@ -123,6 +124,8 @@ def warc_command(
     Records are copied as they lie. A record that a selected revisit refers to comes along.
     """
     directory = existing_data(data)
+    if file == STDOUT and sys.stdout.isatty():
+        raise ConfigError("-: these are bytes: write them to a file (> FILE) or a program (| less)")
     if file != STDOUT and not file.name.endswith(".warc.gz"):
         raise ConfigError(f"{file}: the name must end in .warc.gz: every record is compressed")
     selection = _selection(directory, collection, site, prefix, query, since, until, status)
