@@ -14,12 +14,14 @@ from typing import Any
 import pytest
 from warcio.archiveiterator import ArchiveIterator
 
+from tarrafa.archive.warc_writer import WarcExchange
 from tarrafa.captures import follower
 from tarrafa.captures.reader import CapturesReader, KeyRange
 from tarrafa.errors import ConfigError, DiskFull
 from tarrafa.export import wacz as wacz_module
 from tarrafa.export.archive_export import ArchiveExport, export_wacz, export_warc
 from tarrafa.export.selection import Selection, parse_selection
+from tarrafa.model import BrowserRequest, Outcome, Page, RenderFacts, VisitRecord
 from tarrafa.runtime.data_dir import DataDirectory, replace_atomically
 from tarrafa.takedown import parse_target, record_action
 from tests.captures.archive_tools import archive_tools, environment, run_tool
@@ -216,6 +218,28 @@ def test_a_revisit_of_what_asks_not_to_be_shown_is_left_out(tmp_path):
     done = warc(data, target)
     assert (done.left_out, done.copied.captures) == (1, 0)
     assert [kind for kind, _, _ in records(target)] == ["warcinfo"]
+
+
+def test_a_rendered_page_brings_what_its_browser_asked_for(tmp_path):
+    data, style, later = new_archive(tmp_path / "data"), "http://cdn.test/style.css", FIRST_AT + 9 * DAY_S
+    site = SiteArchive(data)
+    for at, body in ((FIRST_AT + 1, b"p { color: red }"), (later, b"p { color: blue }")):
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: text/css\r\n\r\n"
+        site.writer.append_exchange(WarcExchange(style, at, b"GET / HTTP/1.1\r\n\r\n", head + body, len(head)))
+    facts = RenderFacts("it has scripts", requests=(BrowserRequest(style, "style", 200, 16),), requests_total=1)
+    head, body = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n", b"<p>made by scripts"
+    exchange = WarcExchange(PAGE, FIRST_AT, b"GET / HTTP/1.1\r\n\r\n", head + body, len(head), rendered=b"<p>made</p>")
+    outcome = Outcome(200, FIRST_AT, kept=True, type="text/html")
+    record = VisitRecord("c", PAGE, 1, 0, outcome, page=Page(PAGE, "made", "made"), rendered=facts)
+    site.writer.append(record, exchange)
+    site.close()
+    follower.catch_up(data)
+    target = tmp_path / "a.warc.gz"
+    warc(data, target, prefixes=[PAGE])
+    kinds = [(kind, url) for kind, url, _ in records(target)]
+    assert ("conversion", PAGE) in kinds and kinds.count(("response", style)) == 1
+    (content,) = [content for (url, _), content in payloads(target).items() if url == style]
+    assert content.endswith(b"red }")
 
 
 def test_a_full_disk_is_said_and_leaves_nothing(data, tmp_path):

@@ -46,7 +46,7 @@ MANIFEST, LOCK, SCRATCH = "manifest.json", "lock", "scratch"
 PART_VISITS_MAX, PART_BYTES_MAX = 20_000, 512 << 20  # of rows before they are packed
 MEMORY_LIMIT, THREADS = "1GB", 2  # of DuckDB; each thread sets aside two rows of the largest size
 ROW_BYTES_MAX = 32 << 20  # of one row; DuckDB sets aside twice as much
-ROWS_PER_GROUP = 20_000
+ROWS_PER_GROUP, PAGES_PER_GROUP = 122_880, 4_096  # a group is in memory while it is written
 URLS_AT_ONCE = 10_000
 MANIFEST_BYTES_MAX = 1 << 30
 SQL_TYPES = {str: "VARCHAR", int: "BIGINT", float: "DOUBLE", bool: "BOOLEAN", datetime: "TIMESTAMP"}
@@ -349,7 +349,8 @@ class _PartWriter:
             f"read_json({quoted(self._path(table))}, format = 'newline_delimited', columns = {{{columns}}},"
             f" maximum_object_size = {ROW_BYTES_MAX})"
         )
-        options = f"FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROWS_PER_GROUP}"
+        group = PAGES_PER_GROUP if table == "pages" else ROWS_PER_GROUP
+        options = f"FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {group}"
         self._connection.execute(f"COPY (SELECT * FROM {source}) TO {quoted(new)} ({options})")  # noqa: S608 (ours)
         with new.open("rb") as file:
             os.fsync(file.fileno())
