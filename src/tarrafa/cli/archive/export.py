@@ -28,7 +28,7 @@ from tarrafa.triples.nquads_export import compressed
 app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="markdown",
-    help="""Export frontier, statements, captures, WARC, WACZ, pages or tables.
+    help="""Export to files: frontier, WARC, WACZ, pages, tables.
 
     An export is a snapshot of one moment; the crawl may run meanwhile. Captures, WARC, WACZ, pages and tables are
     without what was taken down, and without the content of pages that ask not to be shown from an archive

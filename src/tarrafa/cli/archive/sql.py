@@ -38,9 +38,10 @@ def sql(
     as_json: Json = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, with the names of the columns first.")] = False,
 ) -> None:
-    """Query the tables of the archive with SQL: pages, newest_pages, visits, links, hosts, entities.
+    """Query tables of pages, visits and links with SQL.
 
-    `tarrafa export parquet` makes the tables, and brings them up to date. The query can read them, and nothing else.
+    pages, newest_pages, visits, links, hosts, entities: `tarrafa export parquet` makes the tables, and brings them up
+    to date. The query can read them, and nothing else.
     """
     if as_json and as_csv:
         raise ConfigError("--json and --csv: one of them")
