@@ -14,7 +14,7 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import islice
 from typing import IO, Any
@@ -47,12 +47,19 @@ class HashedFile:
 
 
 class WaczPackage:
-    """A package being written; every file that `open` has written is one of its resources."""
+    """A package being written; every file that `open` has written is one of its resources. Use it in a `with`."""
 
     def __init__(self, output: IO[bytes], title: str, now: float) -> None:
         self._zip = zipfile.ZipFile(output, "w", allowZip64=True)
         self._title, self._now = title, datetime.fromtimestamp(now, UTC)
         self._resources: list[dict[str, Any]] = []
+
+    def __enter__(self) -> "WaczPackage":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(OSError, ValueError):  # after a failure; else it is closed already
+            self._zip.close()
 
     @contextmanager
     def open(self, path: str, *, is_stored: bool, size: int = 0) -> Iterator[HashedFile]:
@@ -121,17 +128,16 @@ def write_wacz(
     output: IO[bytes], records: RecordList, copy: WarcCopy, title: str, description: str, now: float, tell: OnProgress
 ) -> int:
     """Write the package of all listed records; the number of its pages."""
-    package = WaczPackage(output, title, now)
-    with _Parts(package) as parts:
-        copy.write(records, parts.next, tell)
-    members: list[str] = []
-    with package.open_large(INDEX, is_stored=True) as file:
-        members += _write_index(file, records.lines())
-    with package.open(INDEX_MEMBERS, is_stored=False) as file:
-        file.write("".join(members).encode())
-    with package.open_large(PAGES, is_stored=False) as file:
-        main, count = _write_pages(file, records.pages())
-    package.close(description, main)
+    with WaczPackage(output, title, now) as package:
+        with _Parts(package) as parts:
+            copy.write(records, parts.next, tell)
+        with package.open_large(INDEX, is_stored=True) as file:
+            members = list(_write_index(file, records.lines()))
+        with package.open(INDEX_MEMBERS, is_stored=False) as file:
+            file.write("".join(members).encode())
+        with package.open_large(PAGES, is_stored=False) as file:
+            main, count = _write_pages(file, records.pages())
+        package.close(description, main)
     return count
 
 
