@@ -3,6 +3,9 @@
 import csv
 import io
 import json
+import os
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -18,6 +21,7 @@ from tests.captures.archived_site import FIRST_AT, new_archive
 from tests.cli.test_captures import run
 from tests.export.table_archive import NEWS, SmallCrawl
 from tests.export.test_warc_and_wacz import silent
+from tests.wait import block_until
 
 
 @pytest.fixture(scope="module")
@@ -159,3 +163,19 @@ def test_tables_elsewhere_are_queried_without_their_archive(data, tmp_path):
         assert done.stdout == "count_star()\n10\n"
     finally:
         Path(target).rename(data.root / "tables")
+
+
+def test_a_query_is_interrupted_at_once(data, tmp_path):
+    hears = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    program = f"{hears}\nfrom tarrafa.cli import main; main()"
+    query = "SELECT count(*) FROM range(10000000) a, range(10000000) b WHERE a.range <> b.range"
+    command = [sys.executable, "-c", program, "sql", query, "--data", str(data.root)]
+    with subprocess.Popen(command, env=os.environ | {"TMPDIR": str(tmp_path)}, stderr=subprocess.PIPE) as process:
+        block_until(lambda: list(tmp_path.glob("tarrafa-sql-*")))
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(60)
+        finally:
+            process.kill()
+    assert process.returncode not in (0, -signal.SIGKILL)
+    assert not list(tmp_path.glob("tarrafa-sql-*"))

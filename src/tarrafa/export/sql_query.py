@@ -3,13 +3,15 @@
 Promises: one statement that reads is answered, and no other; it sees the tables and nothing else of the file system,
 the network or this process, and can change neither tables nor settings. Memory is bounded: what does not fit lies in
 a temporary folder, up to `SPILL_MAX`. Tables that do not obey a takedown or deletion yet are refused.
+A Ctrl-C ends a query at once.
 """
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from tarrafa.archive.deletion_log import ArchiveDeletions
 from tarrafa.errors import DataError, NotReady, QueryError, QueryLimitExceeded
@@ -25,6 +27,7 @@ MEMORY_LIMIT, SPILL_MAX = "1GB", "20GB"
 ROWS_AT_ONCE = 1_000
 QUERY_CHARS_MAX = 100_000
 SHOWN_CHARS_MAX = 500  # of an error
+T = TypeVar("T")
 NEWEST_PAGES = (
     "CREATE VIEW newest_pages AS SELECT * FROM pages WHERE (collection, url, visited_at) IN"
     " (SELECT (collection, url, max(visited_at)) FROM pages GROUP BY collection, url)"
@@ -55,7 +58,7 @@ def sql_answer(root: Path, sql: str, data: DataDirectory | None = None) -> Itera
         try:
             _open_tables(connection, manifest, root, spill)
             _check_statement(connection, sql)
-            found = connection.execute(sql)
+            found = _interruptible(connection, lambda: connection.execute(sql))
             yield SqlAnswer([one[0] for one in found.description or ()], _rows(found))
         except duckdb.OutOfMemoryException as error:
             raise QueryLimitExceeded(f"the query needs more than {MEMORY_LIMIT} of memory: {_first(error)}") from None
@@ -122,5 +125,16 @@ def _check_statement(connection: "duckdb.DuckDBPyConnection", sql: str) -> None:
 
 
 def _rows(found: "duckdb.DuckDBPyConnection") -> Iterator[Sequence[tuple[Any, ...]]]:
-    while some := found.fetchmany(ROWS_AT_ONCE):
+    while some := _interruptible(found, lambda: found.fetchmany(ROWS_AT_ONCE)):
         yield some
+
+
+def _interruptible(connection: "duckdb.DuckDBPyConnection", call: Callable[[], T]) -> T:
+    """The result of a call that may take long. DuckDB does not hear a Ctrl-C by itself while it computes."""
+    with ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(call)
+        try:
+            return waiting.result()
+        except BaseException:
+            connection.interrupt()
+            raise
