@@ -153,6 +153,18 @@ def test_tables_that_do_not_obey_a_takedown_are_refused(tmp_path):
         assert ("shop.com.br" in listed) is (table != "links")  # each of them had that site at one end
 
 
+def test_an_empty_archive_has_empty_tables(tmp_path, monkeypatch):
+    made = new_archive(tmp_path / "data")
+    assert run(made, "export", "parquet").returncode == 0
+    for table in (*TABLES, "newest_pages"):
+        assert run(made, "sql", f"SELECT count(*) FROM {table}", "--csv").stdout == "count_star()\n0\n"
+    SmallCrawl(made).write_all()
+    monkeypatch.chdir(tmp_path)
+    relative = DataDirectory(Path("data"))
+    assert run(relative, "export", "parquet").returncode == 0
+    assert run(relative, "sql", "SELECT count(*) FROM visits", "--csv").stdout == "count_star()\n9\n"
+
+
 def test_tables_elsewhere_are_queried_without_their_archive(data, tmp_path):
     target = tmp_path / "elsewhere"
     (data.root / "tables").rename(target)

@@ -333,3 +333,21 @@ def test_an_export_to_standard_output_is_the_file(data, tmp_path):
     assert done.returncode == 0, done.stderr
     (tmp_path / "a.warc.gz").write_bytes(done.stdout)
     assert check_warc_file(tmp_path / "a.warc.gz") > 10
+
+
+@pytest.mark.long  # parser processes
+@pytest.mark.parametrize("kind", ["warc", "wacz"])
+def test_what_is_exported_can_be_imported_again(data, tmp_path, kind):
+    target = tmp_path / ("all.warc.gz" if kind == "warc" else "all.wacz")
+    assert run(data, "export", kind, target, "--until", "2026-10").returncode == 0  # an import refuses future dates
+    again = DataDirectory(tmp_path / "again")
+    done = run(again, "import", "warc", target, "--collection", "again", "--all")
+    assert done.returncode == 0, done.stderr
+    assert "0 damaged" in done.stdout
+    follower.catch_up(again)
+    before, after = (
+        {(one.url, one.timestamp) for one in CapturesReader(place).scan(KeyRange()) if one.timestamp < "202611"}
+        for place in (data, again)
+    )
+    assert len(before) > 50 and after <= before
+    assert {url for url, _ in before - after} <= {"http://www.site.test/robots.txt"}

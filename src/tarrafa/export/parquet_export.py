@@ -213,7 +213,8 @@ class _TableRun:
     def _obey(self) -> None:
         """Note what all parts now obey."""
         targets: list[tuple[str, str]] = sorted((one.kind, one.name) for one in self._orders.targets)
-        if self._rewritten or (targets, self._deleted) != (self._manifest.targets, self._manifest.deleted):
+        is_new = not (self._root / MANIFEST).exists()
+        if is_new or self._rewritten or (targets, self._deleted) != (self._manifest.targets, self._manifest.deleted):
             self._manifest.targets, self._manifest.deleted = targets, self._deleted
             self._save()
 

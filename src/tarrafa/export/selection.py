@@ -16,6 +16,7 @@ from tarrafa.parse.url import canonical
 
 STATUS_DIGITS = 3
 PARTS_MAX = 1_000  # sites and prefixes
+DESCRIPTION_CHARS_MAX = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ class Selection:
         parts += [f"to {self.until}"] if self.until else []
         parts += [f"status {' or '.join(self.statuses)}"] if self.statuses else []
         parts += [f"{len(self.urls)} URLs of a search"] if self.urls is not None else []
-        return ", ".join(parts) or "everything"
+        return ", ".join(parts)[:DESCRIPTION_CHARS_MAX] or "everything"
 
 
 def parse_selection(

@@ -130,7 +130,8 @@ def warc_command(
         raise ConfigError(f"{file}: the name must end in .warc.gz: every record is compressed")
     selection = _selection(directory, collection, site, prefix, query, since, until, status)
     with _output(file, force) as output:
-        done = export_warc(directory, selection, output, file.name, ProgressBar)
+        name = "export.warc.gz" if file == STDOUT else file.name
+        done = export_warc(directory, selection, output, name, ProgressBar)
     _print_archive_export(file, done)
 
 
