@@ -1,4 +1,4 @@
-"""Commands `rebuild`, `export` and `import` of frontier, graph, index and triple store, with a progress bar."""
+"""Commands `rebuild` and `import`; the exports of frontier, statements and captures (commands: `archive/export`)."""
 
 import asyncio
 import os

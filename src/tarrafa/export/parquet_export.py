@@ -12,7 +12,6 @@ parts again that have rows of it, and all parts if a takedown was lifted. Memory
 DuckDB writes the files: it is one library of 24 MB, which also answers SQL over them (decision 0346).
 """
 
-import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -376,8 +375,7 @@ def _sql_type(kind: Any) -> str:
 
 def _plain(value: Any) -> Any:
     """The same with texts that UTF-8 has."""
-    built = json.loads(json.dumps(msgspec.to_builtins(value)))
-    return _without_surrogates(built)
+    return _without_surrogates(msgspec.to_builtins(value))
 
 
 def _without_surrogates(value: Any) -> Any:
