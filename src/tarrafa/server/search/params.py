@@ -85,9 +85,10 @@ class SearchParams(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_query(cls, given: QueryParams) -> "SearchParams":
-        values: dict[str, Any] = {name: _line(given.get(name, "")) for name in TEXT_PARAMS}
-        values |= {name: given.get(name) == "1" for name in SWITCH_PARAMS}
-        return cls(**values | {"q": given.get("q", "").strip()})
+        plain = dict(given.items())  # to look up each parameter in `given` took 10 us of a request
+        values: dict[str, Any] = {name: _line(plain[name]) for name in TEXT_PARAMS if name in plain}
+        values |= {name: plain[name] == "1" for name in SWITCH_PARAMS if name in plain}
+        return cls(**values | {"q": plain.get("q", "").strip()})
 
     @property
     def is_empty(self) -> bool:
