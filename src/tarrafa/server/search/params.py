@@ -16,8 +16,9 @@ Knows nothing of the search itself or of HTML.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, timedelta
+from functools import lru_cache
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote_plus
 
 import msgspec
 from starlette.datastructures import QueryParams
@@ -134,8 +135,14 @@ TEXT_PARAMS = [field.name for field in msgspec.structs.fields(SearchParams) if f
 
 def address(path: str, **values: object) -> str:
     """A link within the site; empty and False values are left out."""
-    kept = _non_empty(values)
-    return f"{path}?{urlencode(kept)}" if kept else path
+    kept = [f"{_quoted(name)}={_quoted(value)}" for name, value in _non_empty(values)]
+    return f"{path}?{'&'.join(kept)}" if kept else path
+
+
+@lru_cache(1_000)
+def _quoted(text: str) -> str:
+    """A page of results has seventy links with the same query in them."""
+    return quote_plus(text)
 
 
 def integer_param(given: QueryParams, name: str, default: int) -> int:
