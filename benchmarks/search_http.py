@@ -30,7 +30,7 @@ HEAD_END, LENGTH = b"\r\n\r\n", b"content-length: "
 
 
 class Load(NamedTuple):
-    """Queries a second, and the processor time of each in seconds: of all processes of the server, and of the client."""
+    """Queries a second, and processor time of each in seconds: of the server with its processes, and of the client."""
 
     rate: float
     server_s: float
@@ -97,9 +97,13 @@ class Server:
         return Load(asked / took, cpu_s / max(asked, 1), own_s / max(asked, 1))
 
 
+def some_words(rng: random.Random, words: list[str]) -> str:
+    """Two or three words, some of them required."""
+    return " ".join(("+" if rng.random() < 0.5 else "") + word for word in rng.sample(words, rng.choice((2, 3))))
+
+
 def _request(rng: random.Random, words: list[str]) -> bytes:
-    some = rng.sample(words, rng.choice((2, 3))) if len(words) > 1 else words
-    text = " ".join(("+" if rng.random() < 0.5 and len(words) > 1 else "") + word for word in some)
+    text = some_words(rng, words) if len(words) > 1 else words[0]
     return f"GET /search.json?q={quote(text)} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
 
 
