@@ -20,7 +20,8 @@
     /nodes/v1/                             for worker nodes (internal/node_endpoint.py)
     /shard/                                for searches of other nodes (internal/shard_endpoint.py), where enabled
 
-Promises: the event loop never waits for a disk (search and graph run in threads).
+Promises: the event loop never waits for a disk (search and graph run in threads or other processes); it only looks
+whether a few small files have changed, before it takes a result from the cache.
 """
 
 import logging
