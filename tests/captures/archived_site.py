@@ -6,11 +6,14 @@ Shared by the tests of the index of captures, the CDX server, Memento and replay
 
 import gzip
 import zlib
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import brotli
 import zstandard
+from msgspec.structs import replace
 
 from tarrafa.archive.warc_writer import WarcExchange, WarcWriter, sha1_digest
 from tarrafa.model import Outcome, Page, RobotsMeta, VisitRecord
@@ -40,12 +43,25 @@ def chunked(body: bytes) -> bytes:
     return b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in parts) + b"0\r\n\r\n"
 
 
+def _spans(parts: Sequence[tuple[str, bool]]) -> dict[str, Any]:
+    """The fields of a page whose content is the lines that it does not share."""
+    text = "\n".join(line for line, _ in parts)
+    starts = [text.index(line) for line, _ in parts]
+    spans = [(start, start + len(line), shared) for start, (line, shared) in zip(starts, parts, strict=True)]
+    return {
+        "text": text,
+        "content_spans": tuple((start, end) for start, end, shared in spans if not shared),
+        "template_spans": tuple((start, end) for start, end, shared in spans if shared),
+    }
+
+
 class SiteArchive:
     """Writes captures; every visit of a URL has the next number."""
 
     def __init__(self, data: DataDirectory, worker: str = "w1", stamp: float = FIRST_AT) -> None:
         self.writer = WarcWriter(data.archive, worker, stamp)
         self.served: dict[tuple[str, float], bytes] = {}  # what the server meant, by URL and time
+        self._visits = Counter[str]()
 
     def visit(
         self,
@@ -59,6 +75,7 @@ class SiteArchive:
         encoding: str = "",
         is_chunked: bool = False,
         noarchive: bool = False,
+        parts: Sequence[tuple[str, bool]] = (),  # lines of the text, and whether other pages of the host share them
         collection: str = COLLECTION,
         of: tuple[float, str] | None = None,  # when the archive got this body, and its digest
         has_page: bool = True,
@@ -78,8 +95,10 @@ class SiteArchive:
         page = None
         if status == 200 and has_page:
             page = Page(url, "A page", text or body.decode("utf-8", "replace"), robots=RobotsMeta(noarchive=noarchive))
+            page = replace(page, **_spans(parts)) if parts else page
+        self._visits[url] += 1
         outcome = Outcome(status, at, kept=status == 200, type="text/html", payload=digest if status == 200 else "")
-        self.writer.append(VisitRecord(collection, url, 1, 0, outcome, page=page), exchange)
+        self.writer.append(VisitRecord(collection, url, self._visits[url], 0, outcome, page=page), exchange)
         return digest
 
     def robots(self, host: str, at: float) -> None:
@@ -92,7 +111,8 @@ class SiteArchive:
 
     def fail(self, url: str, at: float, status: int = 404) -> None:
         """A visit without a capture."""
-        self.writer.append(VisitRecord(COLLECTION, url, 1, 0, Outcome(status, at)), None)
+        self._visits[url] += 1
+        self.writer.append(VisitRecord(COLLECTION, url, self._visits[url], 0, Outcome(status, at)), None)
 
     def commit(self) -> None:
         self.writer.prepare_commit()()

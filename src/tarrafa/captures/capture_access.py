@@ -104,7 +104,7 @@ class CaptureStore:
         """The text of a capture: of the page as it was parsed at its visit, or of a body that is plain text."""
         if capture.noarchive:
             raise _not_shown(capture.url)
-        page = self._page(capture)
+        page = self.read_page(capture)
         if page is not None and page.text:
             return CaptureText(capture, page.text, page.title, page.language, frozenset(page.headings))
         payload = self.read(capture)
@@ -114,7 +114,8 @@ class CaptureStore:
             text = payload.body[:TEXT_BYTES_MAX].decode("utf-8", "replace")
         return CaptureText(capture, text, page.title if page is not None else "", location=location)
 
-    def _page(self, capture: Capture) -> Page | None:
+    def read_page(self, capture: Capture) -> Page | None:
+        """The page as it was parsed at its visit, also if it is not to be shown: for comparison."""
         if capture.meta is None:
             return None
         entry = read_entry(self._archive, capture.name, capture.meta)
