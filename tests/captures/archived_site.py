@@ -22,7 +22,9 @@ from tarrafa.runtime.data_dir import DataDirectory
 FIRST_AT = 1_790_000_000.25  # 2026-09-21 14:13:20 UTC
 DAY_S = 86_400.0
 COLLECTION, OTHER = "small", "other"
-PAGE, SHY, MOVED, HUGE = (f"http://www.site.test/{name}" for name in ("page.html", "shy.html", "moved", "huge.html"))
+PAGE, SHY, MOVED, HUGE, RESOURCE = (
+    f"http://www.site.test/{name}" for name in ("page.html", "shy.html", "moved", "huge.html", "dir/resource")
+)
 ENCODED = "http://site.test/encoded/{name}"
 ENCODERS: dict[str, Callable[[bytes], bytes]] = {
     "gzip": gzip.compress,
@@ -79,6 +81,7 @@ class SiteArchive:
         collection: str = COLLECTION,
         of: tuple[float, str] | None = None,  # when the archive got this body, and its digest
         has_page: bool = True,
+        resource_type: str = "",  # of a body that was imported without an answer
     ) -> str:
         """Archive a visit; the digest of its body."""
         self.served[url, at] = body
@@ -91,6 +94,7 @@ class SiteArchive:
         exchange = WarcExchange(
             url, at, b"GET / HTTP/1.1\r\nHost: site.test\r\n\r\n", head + (b"" if status == 304 else sent), len(head),
             "192.0.2.7", payload=digest, archived_payload=of[1] if of else "", archived_at=of[0] if of else 0.0,
+            resource_type=resource_type,
         )  # fmt: skip
         page = None
         if status == 200 and has_page:
@@ -136,6 +140,9 @@ def write_site(data: DataDirectory) -> SiteArchive:
     shy = site.visit(SHY, FIRST_AT, b"<p>shy</p>", noarchive=True)
     site.visit(SHY, FIRST_AT + DAY_S, status=304, of=(FIRST_AT, shy))
     site.visit(MOVED, FIRST_AT, status=301, header="Location: /page.html\r\nContent-Type: text/html")
+    site.visit(RESOURCE, FIRST_AT, b"<p>without an answer</p>", resource_type="text/html; charset=utf-8")
+    site.visit(RESOURCE, FIRST_AT + DAY_S, b"HTTP/1.1 404 No\r\n\r\nno header", resource_type="text/plain")
+    site.visit(f"{RESOURCE}.png", FIRST_AT, b"\x89PNG\r\n\r\n", resource_type="image/png", has_page=False)
     for number, name in enumerate(ENCODERS):
         for is_chunked in (False, True):
             body = f"<html><p>olá, {name} {is_chunked} {'malha ' * 500}</p></html>".encode()

@@ -9,7 +9,8 @@ is never read (`PageTakenDown`, `CaptureNotShown`). Knows nothing of HTTP reques
 from dataclasses import dataclass
 from pathlib import Path
 
-from tarrafa.archive.warc_reader import DamagedRecord, read_entry, read_record
+from tarrafa.archive.warc_reader import DamagedRecord, RecordHead, read_entry, read_record
+from tarrafa.archive.warc_writer import RESOURCE
 from tarrafa.captures.reader import Capture, CapturesReader
 from tarrafa.captures.timestamps import from_typed_date
 from tarrafa.errors import CaptureNotShown, ConfigError, DataError, NotFound
@@ -125,7 +126,7 @@ class CaptureStore:
         """Header and body of the HTTP message of a record."""
         path = self._archive / capture.filename
         try:
-            content = _read_content(path, capture)
+            record_head, content = _read_content(path, capture)
         except DamagedRecord as error:
             raise DataError(
                 message(
@@ -137,6 +138,8 @@ class CaptureStore:
             ) from None
         except FileNotFoundError:
             raise DataError(message("{path}: is missing in the archive", path=path.name)) from None
+        if record_head.kind == RESOURCE:  # imported without an HTTP header
+            return ResponseHead(200, (("content-type", record_head.content_type),)), content
         header, _, body = content.partition(b"\r\n\r\n")
         if b"\n\n" in header:  # line ends without carriage returns
             header, _, body = content.partition(b"\n\n")
@@ -144,14 +147,14 @@ class CaptureStore:
         return (head, body) if head is not None else (ResponseHead(0, ()), content)
 
 
-def _read_content(path: Path, capture: Capture) -> bytes:
+def _read_content(path: Path, capture: Capture) -> tuple[RecordHead, bytes]:
     with path.open("rb") as stream:
         stream.seek(capture.offset)
         record = read_record(stream, capture.length)
     is_other = record.head.url.strip("<>") != capture.url and not capture.confirms
     if record.content is None or is_other:
         raise DamagedRecord(message("it is another record than the index says; `tarrafa rebuild captures`"))
-    return record.content
+    return record.head, record.content
 
 
 def _not_shown(url: str) -> CaptureNotShown:

@@ -58,7 +58,7 @@ def _kept_before(captures: CaptureStore, url: str, timestamp: str) -> Capture | 
     earlier = captures.reader.scan(
         exact_range(url), until=str(int(timestamp) - 1), reverse=True, with_noarchive=True, rows_max=None
     )
-    return next((one for one in islice(earlier, EARLIER_READ_MAX) if one.status[:1] == "2"), None)
+    return next((one for one in islice(earlier, EARLIER_READ_MAX) if one.is_success), None)
 
 
 def _has_other_content(before: Page | None, now: Page | None) -> bool:
