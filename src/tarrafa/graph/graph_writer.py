@@ -571,7 +571,8 @@ class GraphWriter:
     def _flush_nodes(self) -> None:
         """Write new nodes, with what is known of them by now, and the changes of known ones."""
         self._connection.executemany(
-            "INSERT INTO nodes (node, id, collection, url, host, depth, depth_sent, in_links, visit, told, owner, stamp)"  # noqa: S608
+            "INSERT INTO nodes"  # noqa: S608
+            " (node, id, collection, url, host, depth, depth_sent, in_links, visit, told, owner, stamp)"
             f" VALUES (?, ?, ?, ?, ?, nullif(?, {NO_DEPTH}), nullif(?, {NO_DEPTH}), ?, ?, ?, ?, ?)",
             (
                 (n.number, key, collection, url, host_id(host_key(url)), n.depth, n.frontier_depth, n.in_links, n.visit,
