@@ -46,7 +46,7 @@ HEAD = (
 )
 TEXT_CHARS, LINKS = 20_000, 45
 AT = 1_790_000_000.25
-WRITE_RATIO_MAX, BYTES_RATIO_MAX, SKIP_RATIO_MAX, READ_RATIO_MAX = 0.7, 1.05, 0.7, 1.2
+WRITE_RATIO_MAX, BYTES_RATIO_MAX, SKIP_RATIO_MAX, READ_RATIO_MAX = 0.9, 1.05, 0.7, 1.2
 Visit = tuple[VisitRecord, WarcExchange]
 _decode = msgspec.json.Decoder(VisitRecord).decode
 
