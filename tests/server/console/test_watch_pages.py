@@ -1,10 +1,19 @@
 """The console's page of watches, and their REST routes."""
 
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.server.console.coordinator_site import NAME
+from tests.captures.archived_site import SiteArchive
+from tests.server.console.coordinator_site import NAME, coordinator_site
 from tests.server.console.example_console import ADMIN, VIEWER
+from tests.wait import block_until
 
 PAGE = "http://www.site.test/a"
 
@@ -58,3 +67,46 @@ def test_pages_for_readers_lead_to_the_watch_of_what_they_show(furnished: Any) -
     found = [admin.get(path).text for path in (f"/page?url={PAGE}", "/site?name=site.test", "/?q=site")]
     assert "/console/watches?kind=page" in found[0]
     assert urlsplit(furnished.address).netloc
+
+
+def test_a_running_node_tells_what_is_archived_and_calls_the_webhook(tmp_path: Path) -> None:
+    """The node's own followers and loop: nothing is called by hand."""
+    with coordinator_site(tmp_path) as site, hook_server() as hook:
+        body = {"kind": "site", "what": "news.test", "period": "0 s", "webhook": hook.address}
+        feed = site.program().send("POST", "/api/v1/watches", body).json["feed"]
+        archive = SiteArchive(site.data, "w9", time.time())
+        archive.visit("http://news.test/", time.time(), b"<p>first</p>", text="first")
+        archive.close()
+        block_until(lambda: "1 new page" in site.program().get(feed).text)
+        block_until(lambda: bool(hook.bodies))
+    assert [one["url"] for one in json.loads(hook.bodies[0])["items"]] == ["http://news.test/"]
+
+
+class HookServer(ThreadingHTTPServer):
+    bodies: list[bytes]
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/hook"
+
+
+class HookHandler(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        assert isinstance(self.server, HookServer)
+        self.server.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        return None
+
+
+@contextmanager
+def hook_server() -> Iterator[HookServer]:
+    with HookServer(("127.0.0.1", 0), HookHandler) as server:
+        server.bodies = []
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
