@@ -18,7 +18,7 @@ from tarrafa.coordinator.watch.watch_follower import WatchFollower, run_watch_pa
 from tarrafa.coordinator.watch.watch_messages import notice_without_taken_down
 from tarrafa.coordinator.watch.watch_store import PageChange, WatchStore
 from tarrafa.coordinator.watch.watches import WatchRequest, add_watch, list_watches, remove_watch
-from tarrafa.errors import ConfigError, Locked, NotFound
+from tarrafa.errors import ConfigError, Locked, NotFound, QueryError
 from tarrafa.graph import follower as graph
 from tarrafa.index import follower as index
 from tarrafa.runtime.data_dir import DataDirectory
@@ -58,7 +58,7 @@ class WatchedArchive:
         self.commit()
         self.now += 1
         request = WatchRequest(kind, what, **({"period": "0 s"} | more))  # type: ignore[arg-type]
-        return add_watch(self.data, request, self.now).number
+        return add_watch(self.data, request, lambda: self.now).number
 
     def told(self, watch: int = 1) -> list[list[tuple[str, str]]]:
         """Kind and URL of the changes of each message, the oldest message first."""
@@ -188,6 +188,39 @@ def test_a_query_tells_pages_that_are_new_or_newly_match_and_no_page_twice(archi
     assert len(archive.told()) == 1
     archive.visit(BESIDE, "pesca e rede outra vez")
     assert archive.told()[1:] == [[("match", BESIDE)]]
+
+
+def test_a_page_of_two_collections_is_told_once_for_a_query(archive):
+    archive.watch("query", "pesca")
+    archive.watch("query", "pesca", collection=OTHER)
+    archive.visit(PAGE, "pesca", collection=OTHER)
+    assert archive.told(1) == archive.told(2) == [[("match", PAGE)]]
+    archive.visit(PAGE, "pesca", collection=COLLECTION)
+    archive.visit(PAGE, status=404)  # in the first collection
+    archive.visit(PAGE, "pesca ainda", collection=OTHER)
+    archive.visit(PAGE, "pesca ainda", collection=COLLECTION)
+    assert len(archive.told(1)) == len(archive.told(2)) == 1
+
+
+def test_a_page_is_watched_in_each_spelling_that_a_collection_may_use(archive):
+    archive.watch("page", "http://www.site.test/Page/")
+    archive.visit(PAGE, "one")
+    assert archive.told() == [[("new", PAGE)]]
+
+
+def test_a_query_that_cannot_be_asked_any_more_forgets_nothing(archive, monkeypatch):
+    archive.visit(PAGE, "pesca")
+    archive.watch("query", "pesca")
+
+    def refuse(*_: object) -> None:
+        raise QueryError("no such class")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tarrafa.coordinator.watch.watch_queries.WatchedQueries.matching_among", refuse)
+        archive.visit(PAGE, "pesca grande")
+        assert archive.told() == []
+    archive.visit(PAGE, "pesca enorme")
+    assert archive.told() == []
 
 
 def test_a_query_that_matches_too_many_pages_is_refused_and_one_that_grows_says_so(archive, monkeypatch):
@@ -343,7 +376,7 @@ def test_a_watch_that_is_added_during_a_pass_misses_nothing(archive, monkeypatch
     def slowly(self: WatchFollower, watches: object, batch: object) -> object:
         findings = found(self, watches, batch)  # type: ignore[arg-type]
         monkeypatch.undo()
-        add_watch(archive.data, WatchRequest("site", "site.test", period="0 s"), FIRST_AT)
+        add_watch(archive.data, WatchRequest("site", "site.test", period="0 s"), lambda: FIRST_AT)
         return findings
 
     monkeypatch.setattr(WatchFollower, "_findings", slowly)

@@ -52,7 +52,7 @@ def add(
 ) -> None:
     directory = existing_data(data)
     request = WatchRequest(kind, what, collection, period, tuple(email or ()), webhook)
-    made = add_watch(directory, request, Clock.from_environment().now(), current_user())
+    made = add_watch(directory, request, Clock.from_environment().now, current_user())
     shown = next(one for one in list_watches(directory) if one.number == made.number)
     print_result(shown, as_json, lambda shown: _print_watches([shown]))
 

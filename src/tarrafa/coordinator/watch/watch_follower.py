@@ -9,10 +9,12 @@ misses nothing: the batch is then read again. Blocks on the disk: do not call it
 """
 
 import logging
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import TracebackType
-from typing import IO
+from typing import IO, NamedTuple
 
 from tarrafa.archive.warc_reader import ArchiveEntry, Cursor, UrlFilter, follow
 from tarrafa.captures.capture_access import CaptureStore
@@ -23,6 +25,7 @@ from tarrafa.coordinator.watch.watch_messages import message_notice
 from tarrafa.coordinator.watch.watch_queries import WatchedQueries
 from tarrafa.coordinator.watch.watch_store import (
     MATCHES_MAX,
+    WATCHES_MAX,
     PageChange,
     Watch,
     WatchSettings,
@@ -33,7 +36,7 @@ from tarrafa.coordinator.watch.watches import readable_lengths
 from tarrafa.errors import Locked, QueryError
 from tarrafa.i18n import message
 from tarrafa.model import UrlId, VisitRecord
-from tarrafa.parse.url import domain_and_parents, host_name, url_id
+from tarrafa.parse.url import UrlIdentity, domain_and_parents, host_name, url_id
 from tarrafa.runtime.data_dir import DataDirectory, try_lock
 from tarrafa.takedown import CurrentTakedowns
 
@@ -45,14 +48,20 @@ NONE = frozenset[str]()
 log = logging.getLogger(__name__)
 
 
+class BatchMatches(NamedTuple):
+    """The newest record of each page that a query may concern, and which of these pages match now."""
+
+    records: dict[UrlId, VisitRecord]
+    matching: set[UrlId]
+
+
 @dataclass(slots=True)
 class BatchFindings:
     """What a batch of visits means for each watch, by its number."""
 
-    changes: list[tuple[int, PageChange]] = field(default_factory=list)
-    kept: list[tuple[int, PageChange]] = field(default_factory=list)  # changes if the page was gone before
-    matching: dict[int, set[UrlId]] = field(default_factory=dict)
-    records: dict[UrlId, VisitRecord] = field(default_factory=dict)  # the newest of each page, for queries
+    changes: defaultdict[int, list[PageChange]] = field(default_factory=lambda: defaultdict(list))
+    kept: defaultdict[int, list[PageChange]] = field(default_factory=lambda: defaultdict(list))  # news if it was gone
+    matches: dict[int, BatchMatches] = field(default_factory=dict)
 
 
 class WatchFollower:
@@ -121,11 +130,10 @@ class WatchFollower:
         for entry in entries:
             concerned = [one for one in by_url if _is_watched(one.settings, entry.record.url)]
             self._find_change([one for one in concerned if _is_after(one, entry.record)], entry, findings)
-        queries = [one for one in watches if one.settings.kind == "query"]
-        if queries:
-            findings.records = {url_id(one.record.url): one.record for one in entries if _says_something(one.record)}
-        for watch in queries:
-            findings.matching[watch.number] = self._matching(watch, findings.records)
+        telling = [one.record for one in entries if one.record.outcome.kept or is_page_gone(one.record.outcome)]
+        for watch in watches:
+            if watch.settings.kind == "query":
+                self._find_matches(watch, telling, findings)
         return findings
 
     def _find_change(self, watches: list[Watch], entry: ArchiveEntry, findings: BatchFindings) -> None:
@@ -133,19 +141,23 @@ class WatchFollower:
             return
         change = find_change(entry, self._captures)
         if change is not None:
-            findings.changes += [(one.number, change) for one in watches]
+            for one in watches:
+                findings.changes[one.number].append(change)
         elif entry.record.outcome.kept:
             again = page_change("new", entry.record, timestamp_of(entry.record.outcome.at))
-            findings.kept += [(one.number, again) for one in watches]
+            for one in watches:
+                findings.kept[one.number].append(again)
 
-    def _matching(self, watch: Watch, records: dict[UrlId, VisitRecord]) -> set[UrlId]:
+    def _find_matches(self, watch: Watch, telling: list[VisitRecord], findings: BatchFindings) -> None:
+        """Of a page that is gone, another collection may still have a copy: the index knows."""
         wanted = watch.settings.collection
-        kept = [key for key, one in records.items() if one.outcome.kept and wanted in ("", one.collection)]
+        records = {url_id(one.url): one for one in telling if wanted in ("", one.collection)}
         try:
-            return self._queries.matching_among(watch.settings, kept)
+            matching = self._queries.matching_among(watch.settings, records.keys())
         except QueryError as error:  # such as a class that the ontology does not know any more
             log.warning("watch %d: %s", watch.number, error)
-            return set()
+        else:
+            findings.matches[watch.number] = BatchMatches(records, matching)
 
     # -- messages --------------------------------------------------------------------------------------------------
 
@@ -176,19 +188,18 @@ def run_watch_pass(data: DataDirectory, public: str, now: float, outbox_now: flo
 
 
 def _enter(tables: WatchTables, watch: Watch, findings: BatchFindings, now: float) -> None:
-    for number, change in findings.changes:
-        if number == watch.number:
+    number = watch.number
+    for change in findings.changes.get(number, ()):
+        tables.add_change(number, change, now)
+    for change in findings.kept.get(number, ()):
+        if tables.is_gone(number, url_id(change.url)):
             tables.add_change(number, change, now)
-    for number, change in findings.kept:
-        if number == watch.number and tables.is_gone(number, url_id(change.url)):
-            tables.add_change(number, change, now)
-    if watch.number in findings.matching:
-        _enter_matches(tables, watch, findings.matching[watch.number], findings.records, now)
+    if number in findings.matches:
+        _enter_matches(tables, watch, findings.matches[number], now)
 
 
-def _enter_matches(
-    tables: WatchTables, watch: Watch, matching: set[UrlId], records: dict[UrlId, VisitRecord], now: float
-) -> None:
+def _enter_matches(tables: WatchTables, watch: Watch, found: BatchMatches, now: float) -> None:
+    records, matching = found
     tables.remove_matches(watch.number, records.keys() - matching)
     new = matching - tables.known_matches(watch.number, matching)
     is_full = bool(new) and tables.count_matches(watch.number) + len(new) > MATCHES_MAX
@@ -207,14 +218,14 @@ def _url_filter(watches: Iterable[Watch]) -> UrlFilter | None:
     settings = [one.settings for one in watches]
     if any(one.kind == "query" for one in settings):
         return None
-    pages = {one.what for one in settings if one.kind == "page"}
+    pages = {url for one in settings if one.kind == "page" for url in _spellings(one.what)}
     sites = {one.what for one in settings if one.kind == "site"}
     return lambda url: url in pages or (bool(sites) and not sites.isdisjoint(domain_and_parents(host_name(url))))
 
 
 def _is_watched(settings: WatchSettings, url: str) -> bool:
     if settings.kind == "page":
-        return url == settings.what
+        return url in _spellings(settings.what)
     return settings.what in domain_and_parents(host_name(url))
 
 
@@ -223,5 +234,7 @@ def _is_after(watch: Watch, record: VisitRecord) -> bool:
     return record.outcome.at >= watch.created and wanted in ("", record.collection)
 
 
-def _says_something(record: VisitRecord) -> bool:
-    return record.outcome.kept or is_page_gone(record.outcome)
+@lru_cache(WATCHES_MAX)
+def _spellings(url: str) -> frozenset[str]:
+    """A collection may fold its URLs (`[identity]`): the page is the same in each spelling."""
+    return frozenset(UrlIdentity(fold, strip).fold(url) for fold in (False, True) for strip in (False, True))

@@ -5,7 +5,7 @@ moment are no news. Only admins call this: a webhook may have a private address,
 disk: do not call it in an event loop.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, NamedTuple
 
 import msgspec
@@ -72,18 +72,17 @@ def feed_paths(token: str) -> WatchFeedPaths:
     return WatchFeedPaths(f"/watch/{token}.atom", f"/watch/{token}.rss")
 
 
-def add_watch(data: DataDirectory, request: WatchRequest, now: float, creator: str = "") -> Watch:
-    settings = _checked(request, creator)
-    store, matches = WatchStore(data), set[bytes]()
-    if settings.kind == "query":
-        matches = WatchedQueries(data).matching(settings, MATCHES_MAX + 1)
+def add_watch(data: DataDirectory, request: WatchRequest, now: Callable[[], float], creator: str = "") -> Watch:
+    """Its time and the pages that match are taken while no pass can end: nothing falls between it and a pass."""
+    settings, queries = _checked(request, creator), WatchedQueries(data)
+    with WatchStore(data).writing() as tables:
+        if not tables.watches():  # nobody has followed the archive: begin here
+            tables.save_cursor(readable_lengths(data))
+        matches = queries.matching(settings, MATCHES_MAX + 1) if settings.kind == "query" else set[bytes]()
         if len(matches) >= MATCHES_MAX:
             sentence = message("more than {most} pages match: make the search narrower", most=MATCHES_MAX)
             raise ConfigError(sentence)
-    with store.writing() as tables:
-        if not tables.watches():  # nobody has followed the archive: begin here
-            tables.save_cursor(readable_lengths(data))
-        return tables.add(settings, now, matches)
+        return tables.add(settings, now(), matches)
 
 
 def remove_watch(data: DataDirectory, number: int) -> Watch:

@@ -59,7 +59,7 @@ class WatchPages:
 
     async def add(self, request: ConsoleRequest, body: WatchRequest) -> ListedWatch:
         request.audit_note(body.what, f"watch this {body.kind}")
-        made = await asyncio.to_thread(add_watch, self._data, body, self._now(), request.principal.name)
+        made = await asyncio.to_thread(add_watch, self._data, body, self._now, request.principal.name)
         return next(one for one in await self.list_all(request) if one.number == made.number)
 
     async def remove(self, request: ConsoleRequest) -> None:
@@ -91,7 +91,7 @@ class WatchPages:
             kind, typed["what"], typed["collection"], typed["period"], addresses, typed["webhook"].strip()
         )
         try:
-            await asyncio.to_thread(add_watch, self._data, asked, self._now(), request.principal.name)
+            await asyncio.to_thread(add_watch, self._data, asked, self._now, request.principal.name)
         except ConfigError as error:
             return await self._page(request, 400, request.translator.render(error.message), typed=typed)
         return request.redirect(PAGE_PATH)
