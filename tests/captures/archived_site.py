@@ -6,11 +6,14 @@ Shared by the tests of the index of captures, the CDX server, Memento and replay
 
 import gzip
 import zlib
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import brotli
 import zstandard
+from msgspec.structs import replace
 
 from tarrafa.archive.warc_writer import WarcExchange, WarcWriter, sha1_digest
 from tarrafa.model import Outcome, Page, RobotsMeta, VisitRecord
@@ -19,7 +22,9 @@ from tarrafa.runtime.data_dir import DataDirectory
 FIRST_AT = 1_790_000_000.25  # 2026-09-21 14:13:20 UTC
 DAY_S = 86_400.0
 COLLECTION, OTHER = "small", "other"
-PAGE, SHY, MOVED, HUGE = (f"http://www.site.test/{name}" for name in ("page.html", "shy.html", "moved", "huge.html"))
+PAGE, SHY, MOVED, HUGE, RESOURCE = (
+    f"http://www.site.test/{name}" for name in ("page.html", "shy.html", "moved", "huge.html", "dir/resource")
+)
 ENCODED = "http://site.test/encoded/{name}"
 ENCODERS: dict[str, Callable[[bytes], bytes]] = {
     "gzip": gzip.compress,
@@ -40,12 +45,25 @@ def chunked(body: bytes) -> bytes:
     return b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in parts) + b"0\r\n\r\n"
 
 
+def _spans(parts: Sequence[tuple[str, bool]]) -> dict[str, Any]:
+    """The fields of a page whose content is the lines that it does not share."""
+    text = "\n".join(line for line, _ in parts)
+    starts = [text.index(line) for line, _ in parts]
+    spans = [(start, start + len(line), shared) for start, (line, shared) in zip(starts, parts, strict=True)]
+    return {
+        "text": text,
+        "content_spans": tuple((start, end) for start, end, shared in spans if not shared),
+        "template_spans": tuple((start, end) for start, end, shared in spans if shared),
+    }
+
+
 class SiteArchive:
     """Writes captures; every visit of a URL has the next number."""
 
     def __init__(self, data: DataDirectory, worker: str = "w1", stamp: float = FIRST_AT) -> None:
         self.writer = WarcWriter(data.archive, worker, stamp)
         self.served: dict[tuple[str, float], bytes] = {}  # what the server meant, by URL and time
+        self._visits = Counter[str]()
 
     def visit(
         self,
@@ -59,9 +77,11 @@ class SiteArchive:
         encoding: str = "",
         is_chunked: bool = False,
         noarchive: bool = False,
+        parts: Sequence[tuple[str, bool]] = (),  # lines of the text, and whether other pages of the host share them
         collection: str = COLLECTION,
         of: tuple[float, str] | None = None,  # when the archive got this body, and its digest
         has_page: bool = True,
+        resource_type: str = "",  # of a body that was imported without an answer
     ) -> str:
         """Archive a visit; the digest of its body."""
         self.served[url, at] = body
@@ -74,12 +94,15 @@ class SiteArchive:
         exchange = WarcExchange(
             url, at, b"GET / HTTP/1.1\r\nHost: site.test\r\n\r\n", head + (b"" if status == 304 else sent), len(head),
             "192.0.2.7", payload=digest, archived_payload=of[1] if of else "", archived_at=of[0] if of else 0.0,
+            resource_type=resource_type,
         )  # fmt: skip
         page = None
         if status == 200 and has_page:
             page = Page(url, "A page", text or body.decode("utf-8", "replace"), robots=RobotsMeta(noarchive=noarchive))
+            page = replace(page, **_spans(parts)) if parts else page
+        self._visits[url] += 1
         outcome = Outcome(status, at, kept=status == 200, type="text/html", payload=digest if status == 200 else "")
-        self.writer.append(VisitRecord(collection, url, 1, 0, outcome, page=page), exchange)
+        self.writer.append(VisitRecord(collection, url, self._visits[url], 0, outcome, page=page), exchange)
         return digest
 
     def robots(self, host: str, at: float) -> None:
@@ -92,7 +115,8 @@ class SiteArchive:
 
     def fail(self, url: str, at: float, status: int = 404) -> None:
         """A visit without a capture."""
-        self.writer.append(VisitRecord(COLLECTION, url, 1, 0, Outcome(status, at)), None)
+        self._visits[url] += 1
+        self.writer.append(VisitRecord(COLLECTION, url, self._visits[url], 0, Outcome(status, at)), None)
 
     def commit(self) -> None:
         self.writer.prepare_commit()()
@@ -116,6 +140,9 @@ def write_site(data: DataDirectory) -> SiteArchive:
     shy = site.visit(SHY, FIRST_AT, b"<p>shy</p>", noarchive=True)
     site.visit(SHY, FIRST_AT + DAY_S, status=304, of=(FIRST_AT, shy))
     site.visit(MOVED, FIRST_AT, status=301, header="Location: /page.html\r\nContent-Type: text/html")
+    site.visit(RESOURCE, FIRST_AT, b"<p>without an answer</p>", resource_type="text/html; charset=utf-8")
+    site.visit(RESOURCE, FIRST_AT + DAY_S, b"HTTP/1.1 404 No\r\n\r\nno header", resource_type="text/plain")
+    site.visit(f"{RESOURCE}.png", FIRST_AT, b"\x89PNG\r\n\r\n", resource_type="image/png", has_page=False)
     for number, name in enumerate(ENCODERS):
         for is_chunked in (False, True):
             body = f"<html><p>olá, {name} {is_chunked} {'malha ' * 500}</p></html>".encode()

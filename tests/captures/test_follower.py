@@ -28,6 +28,7 @@ from tests.captures.archived_site import (
     FIRST_AT,
     OTHER,
     PAGE,
+    RESOURCE,
     SHY,
     SiteArchive,
     new_archive,
@@ -65,6 +66,20 @@ def test_lines_are_those_of_cdxj_indexer_but_for_what_a_304_confirms(data):
         place = json.loads(confirmed.split(" ", 2)[2])
         originals = [one for one in theirs if f'"offset": "{place["offset"]}"' in one]
         assert place["status"] == "200" and len(originals) == 1 and originals[0].startswith(f"{key} ")
+
+
+def test_what_was_imported_without_an_answer_is_a_capture_with_its_bytes_and_text(data):
+    site = write_site(data)
+    site.close()
+    follower.catch_up(data)
+    store = CaptureStore(data)
+    first, second = store.reader.captures_of(RESOURCE)
+    assert (first.mime, first.status, first.is_success) == ("text/html", "", True)
+    assert "status" not in first.fields()
+    for capture, at in ((first, FIRST_AT), (second, FIRST_AT + DAY_S)):
+        assert store.read(capture).body == site.served[RESOURCE, at]
+    assert store.read(first).head.content_type == "text/html"
+    assert store.read_text(first).text == "<p>without an answer</p>"
 
 
 def test_a_second_pass_reads_only_what_is_new(data):

@@ -8,6 +8,7 @@ import threading
 from collections import deque
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -518,15 +519,12 @@ some_records = st.lists(
 def test_links_and_counts_are_what_the_newest_visits_say(tmp_path_factory, records, batch):
     data = new_data(tmp_path_factory.mktemp("any"))
     write(data, records)
-    newest: dict[tuple[str, str], int] = {}
+    newest: dict[tuple[str, str], int] = {}  # that told links
     links: dict[tuple[str, str], list[str]] = {}
     for record in records:
-        key = (record.collection, record.url)
-        if record.visit > newest.get(key, -1):
-            newest[key] = record.visit
-            edges = out_edges(record)
-            if edges is not None:
-                links[key] = [edge.url for edge in edges]
+        key, edges = (record.collection, record.url), out_edges(record)
+        if edges is not None and record.visit > newest.get(key, -1):
+            newest[key], links[key] = record.visit, [edge.url for edge in edges]
     before = follower.BATCH_RECORDS
     follower.BATCH_RECORDS = batch
     try:
@@ -542,3 +540,35 @@ def test_links_and_counts_are_what_the_newest_visits_say(tmp_path_factory, recor
             assert ({found.url for found in incoming}, total) == (sources, len(sources))
             targets = list(dict.fromkeys(links.get((name, url), [])))
             assert [found.url for found in reader.outgoing(url, name)[0]] == targets
+
+
+# -- visits of one page in several files -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("later", [304, 503])
+def test_links_of_an_earlier_visit_are_not_lost_if_a_later_one_without_links_is_read_first(tmp_path, told, later):
+    """As in a rebuild: files are read in the order of their names, and a host changes its worker."""
+    page = a_record(A, 1, links=[B, Link(C, "rede")], title="A page", at=1_000.0)
+    unchanged = a_record(A, 2, status=later, kept=False, at=2_000.0)
+    found: list[Any] = []
+    for first, second in ((page, unchanged), (unchanged, page)):
+        data = new_data(tmp_path / str(len(found)))
+        write(data, [first], "w1")
+        write(data, [second], "w2")
+        catch_up(data, told)
+        found.append(contents(data))
+    assert found[0] == found[1]
+    nodes, edges, _ = found[1]
+    assert [edge[3] for edge in edges] == [B, C]
+    assert [(node[6], node[7], node[8], node[9]) for node in nodes if node[1] == A] == [(2, later, 2_000.0, "A page")]
+
+
+def test_links_of_a_visit_do_not_replace_those_of_a_later_one_that_was_read_first(data, told):
+    write(data, [a_record(A, 3, links=[C]), a_record(A, 4, status=304, kept=False)], "w1")
+    write(data, [a_record(A, 2, links=[B])], "w2")
+    catch_up(data, told)
+    assert [edge[3] for edge in contents(data)[1]] == [C]
+    write(data, [a_record(A, 5, status=404, kept=False)], "w3")
+    write(data, [a_record(A, 1, links=[B])], "w4")
+    catch_up(data, told)
+    assert contents(data)[1] == []

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import urllib.request
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from tarrafa.archive.warc_reader import follow
 from tarrafa.crawl.explain.frontier_lookup import fetch_overview
@@ -19,6 +20,7 @@ def test_the_demo_crawls_indexes_and_says_what_to_search_for(tmp_path):
     done = tarrafa("demo", "--pages", "300", "--port", "0", "--data", tmp_path / "demo", "--exit")
     assert done.returncode == 0, done.stderr
     assert "Search it: http://127.0.0.1:" in done.stdout
+    assert "with replay:   http://tarrafa.localhost:" in done.stderr
     assert done.stdout.count(" pages in ") == 4, "four example queries"
     assert " 0 pages in" not in done.stdout
     assert "/sparql" in done.stdout
@@ -46,6 +48,10 @@ def line_with(stream: object, words: str) -> str:
     raise AssertionError(f"never said: {words}")
 
 
+def port_of(address: str) -> int:
+    return urlsplit(address).port or 80
+
+
 def statuses_in(data: Path) -> list[int]:
     return [entry.record.outcome.status for entry in follow(data / "archive", {})]
 
@@ -63,7 +69,10 @@ def test_ctrl_c_in_the_middle_stops_everything_and_the_next_run_goes_on(tmp_path
     address = line_with(demo.stderr, "search page:").split()[2]
     line_with(demo.stdout, "Search it")
     with urllib.request.urlopen(f"{address}search.json?q=pescador", timeout=60) as answer:
-        assert json.load(answer)["total"] > 0
+        url = json.load(answer)["hits"][0]["url"]
+    copy = urllib.request.Request(f"{address}copy?url={url}", headers={"Host": f"tarrafa.localhost:{port_of(address)}"})
+    with urllib.request.urlopen(copy, timeout=60) as answer:
+        assert f"http://replay.tarrafa.localhost:{port_of(address)}/" in answer.read().decode()
     os.killpg(demo.pid, signal.SIGINT)
     demo.communicate(timeout=60)
     (status,) = asyncio.run(fetch_overview(DataDirectory(tmp_path / "demo"))).collections

@@ -9,7 +9,8 @@ is never read (`PageTakenDown`, `CaptureNotShown`). Knows nothing of HTTP reques
 from dataclasses import dataclass
 from pathlib import Path
 
-from tarrafa.archive.warc_reader import DamagedRecord, read_entry, read_record
+from tarrafa.archive.warc_reader import DamagedRecord, RecordHead, read_entry, read_record
+from tarrafa.archive.warc_writer import RESOURCE
 from tarrafa.captures.reader import Capture, CapturesReader
 from tarrafa.captures.timestamps import from_typed_date
 from tarrafa.errors import CaptureNotShown, ConfigError, DataError, NotFound
@@ -104,7 +105,7 @@ class CaptureStore:
         """The text of a capture: of the page as it was parsed at its visit, or of a body that is plain text."""
         if capture.noarchive:
             raise _not_shown(capture.url)
-        page = self._page(capture)
+        page = self.read_page(capture)
         if page is not None and page.text:
             return CaptureText(capture, page.text, page.title, page.language, frozenset(page.headings))
         payload = self.read(capture)
@@ -114,7 +115,8 @@ class CaptureStore:
             text = payload.body[:TEXT_BYTES_MAX].decode("utf-8", "replace")
         return CaptureText(capture, text, page.title if page is not None else "", location=location)
 
-    def _page(self, capture: Capture) -> Page | None:
+    def read_page(self, capture: Capture) -> Page | None:
+        """The page as it was parsed at its visit, also if it is not to be shown: for comparison."""
         if capture.meta is None:
             return None
         entry = read_entry(self._archive, capture.name, capture.meta)
@@ -124,7 +126,7 @@ class CaptureStore:
         """Header and body of the HTTP message of a record."""
         path = self._archive / capture.filename
         try:
-            content = _read_content(path, capture)
+            record_head, content = _read_content(path, capture)
         except DamagedRecord as error:
             raise DataError(
                 message(
@@ -136,6 +138,8 @@ class CaptureStore:
             ) from None
         except FileNotFoundError:
             raise DataError(message("{path}: is missing in the archive", path=path.name)) from None
+        if record_head.kind == RESOURCE:  # imported without an HTTP header
+            return ResponseHead(200, (("content-type", record_head.content_type),)), content
         header, _, body = content.partition(b"\r\n\r\n")
         if b"\n\n" in header:  # line ends without carriage returns
             header, _, body = content.partition(b"\n\n")
@@ -143,14 +147,14 @@ class CaptureStore:
         return (head, body) if head is not None else (ResponseHead(0, ()), content)
 
 
-def _read_content(path: Path, capture: Capture) -> bytes:
+def _read_content(path: Path, capture: Capture) -> tuple[RecordHead, bytes]:
     with path.open("rb") as stream:
         stream.seek(capture.offset)
         record = read_record(stream, capture.length)
     is_other = record.head.url.strip("<>") != capture.url and not capture.confirms
     if record.content is None or is_other:
         raise DamagedRecord(message("it is another record than the index says; `tarrafa rebuild captures`"))
-    return record.content
+    return record.head, record.content
 
 
 def _not_shown(url: str) -> CaptureNotShown:

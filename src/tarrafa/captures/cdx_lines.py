@@ -77,7 +77,7 @@ def _with_originals(found: Iterator[CdxFields], *, with_files: bool) -> Iterator
         if original is None or one.get("mime") != REVISIT_MIME:
             yield one | {f"orig.{name}": "-" for name in names}
         else:
-            resolved = {"mime": original.get("mime", ""), "status": original["status"]}
+            resolved = {"mime": original.get("mime", ""), "status": original.get("status", "")}
             yield one | resolved | {f"orig.{name}": original[name] for name in names}
 
 

@@ -26,7 +26,7 @@ from xxhash import xxh3_64_intdigest
 
 from tarrafa.archive.projection import ProjectionDeletions, ProjectionState, cursor_of, unread_bytes, with_each_follower
 from tarrafa.archive.warc_reader import Cursor, decode_body, meta_path, read_records, visit_lengths
-from tarrafa.archive.warc_writer import METADATA, DurableLengths, read_durable
+from tarrafa.archive.warc_writer import METADATA, REVISIT, DurableLengths, read_durable
 from tarrafa.captures.record_heads import CaptureHead, scan_captures
 from tarrafa.captures.store import (
     NO_COLLECTION,
@@ -231,7 +231,7 @@ class CapturesFollower:
 def capture_facts(head: CaptureHead) -> CaptureRow:
     """What the index has of a capture by its head: urlkey, timestamp, and the columns from `length` to `refers_url`."""
     kind = RESPONSE_KIND
-    if head.kind != "response":
+    if head.kind == REVISIT:
         kind = NOT_MODIFIED_KIND if head.is_not_modified else SAME_PAYLOAD_KIND
     return (
         surt(head.url), _timestamp(head.date), head.length, head.url, head.mime, head.status, pack_digest(head.digest),

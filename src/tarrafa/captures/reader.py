@@ -73,14 +73,20 @@ class Capture:
         return self.mime == REVISIT_MIME
 
     @property
+    def is_success(self) -> bool:
+        """Whether the server answered with success; what was imported without an answer counts as one."""
+        return self.status[:1] in ("2", "")
+
+    @property
     def filename(self) -> str:
         return f"{self.name}.warc.gz"
 
     def fields(self, *, with_files: bool = True) -> dict[str, str]:
         """What a CDXJ line says after key and time. Without files: not where the record is."""
-        found = {"url": self.url, "status": self.status, "digest": self.digest, "length": str(self.length)}
-        if self.mime is not None:
-            found = {"url": self.url, "mime": self.mime, **found}
+        found = {"url": self.url}
+        found |= {"mime": self.mime} if self.mime is not None else {}
+        found |= {"status": self.status} if self.status else {}
+        found |= {"digest": self.digest, "length": str(self.length)}
         return found | ({"offset": str(self.offset), "filename": self.filename} if with_files else {})
 
     def cdxj(self, *, with_files: bool = True) -> str:

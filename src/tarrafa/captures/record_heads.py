@@ -1,10 +1,10 @@
-"""Heads of the `response` and `revisit` records of a WARC file: what an index of captures says of them.
+"""Heads of the `response`, `revisit` and `resource` records of a WARC file: what an index of captures says of them.
 
 Promises: a member is inflated only as far as its WARC head and HTTP header reach; a length in an extra field that is
 impossible is damage, as `archive/warc_reader` says. Behind a damaged record the next member that begins as ours do is
 looked for, and the damage is reported with its position: one damaged record hides no other. The values are those that
-cdxj-indexer finds: the first Content-Type up to a semicolon or space, the status as the server wrote it. Knows nothing
-of the store.
+cdxj-indexer finds: the first Content-Type up to a semicolon or space, the status as the server wrote it; a `resource`,
+which was imported without an HTTP header, has the type of the record and no status. Knows nothing of the store.
 """
 
 import re
@@ -15,12 +15,13 @@ from typing import IO, NamedTuple
 from isal import igzip_lib
 
 from tarrafa.archive.warc_reader import CHUNK_BYTES, DEFLATE_RATIO_MAX, IGZIP_ERROR, READ_BYTES, DamagedRecord
-from tarrafa.archive.warc_writer import MEMBER_START, RECORD_END, REVISIT, SIZED_START
+from tarrafa.archive.warc_writer import MEMBER_START, RECORD_END, RESOURCE, REVISIT, SIZED_START
 from tarrafa.i18n import Message, message
 
 KIND_BYTES = 40  # `WARC/1.1`, and the type, which is the first header
 PACKED_HEAD_BYTES, HEAD_BYTES = 1_200, 2_500  # of most heads; longer ones are inflated again
 HEAD_BYTES_MAX = 600 << 10  # a WARC head, and an HTTP header as long as we read one
+CAPTURE_KINDS = (b"response", b"revisit", b"resource")
 URL_AND_KIND_HEADERS = (b"warc-type", b"warc-target-uri", b"warc-refers-to-target-uri")
 _end_of_head = re.compile(rb"\r?\n\r?\n").search
 _kind = re.compile(rb"WARC/1\.[01]\r\nWARC-Type: ([a-z]+)\r\n").match
@@ -108,7 +109,7 @@ def _is_capture(beginning: bytes) -> bool:
     found = _kind(beginning)
     if found is None:
         raise DamagedRecord(message("it is no WARC record"))
-    return found[1] in (b"response", b"revisit")
+    return found[1] in CAPTURE_KINDS
 
 
 def _next_member(stream: IO[bytes], position: int, end: int) -> int:
@@ -146,8 +147,9 @@ def capture_head(position: int, length: int, beginning: bytes) -> CaptureHead:
     def text(name: bytes) -> str:
         return fields.get(name, b"").decode("utf-8", "replace")
 
-    status, mime = _status_and_mime(rest[0] if rest else b"")
     kind, url, refers_url = (text(name).strip("<>") for name in URL_AND_KIND_HEADERS)
+    is_resource = kind == RESOURCE
+    status, mime = ("", _mime(text(b"content-type"))) if is_resource else _status_and_mime(rest[0] if rest else b"")
     return CaptureHead(
         position, length, kind, url, text(b"warc-date"), text(b"warc-payload-digest"), status, mime,
         text(b"warc-refers-to-date"), refers_url if refers_url != url else "",
@@ -161,9 +163,12 @@ def _status_and_mime(header: bytes) -> tuple[str, str | None]:
     found = _content_type(rest)
     if found is None:
         return status, None
-    value = _decoded(found[1].replace(b"\r", b"").replace(b"\n", b"")).strip()
+    return status, _mime(_decoded(found[1].replace(b"\r", b"").replace(b"\n", b"")).strip())
+
+
+def _mime(value: str) -> str:
     end = _end_of_mime(value)
-    return status, value[: end.start()] if end else value
+    return value[: end.start()] if end else value
 
 
 def _decoded(text: bytes) -> str:

@@ -36,7 +36,7 @@ CREATE TABLE captures (
     length     INTEGER NOT NULL,  -- of the gzip member
     url        TEXT NOT NULL,
     mime       TEXT,
-    status     TEXT NOT NULL,
+    status     TEXT NOT NULL,     -- empty: of a resource, which has none
     digest     BLOB NOT NULL,     -- 20 bytes: SHA-1; else the text of the header
     kind       INTEGER NOT NULL,  -- 0: response, 1: revisit with the same payload, 2: revisit that says not modified
     refers     INTEGER,           -- of a revisit: the time of the record with the body

@@ -58,6 +58,7 @@ COMMANDS = {
     "versions": Command(EXPLORE, "archive.captures:versions", "List the archived captures of a URL."),
     "show": Command(EXPLORE, "archive.captures:show", "Show an archived copy of a URL: text, Markdown or bytes."),
     "diff": Command(EXPLORE, "archive.captures:diff", "Show what changed in a page between two dates."),
+    "watch": Command(EXPLORE, "archive.watch:app", "Watch a page, a site or a query for changes."),
     "entities": Command(EXPLORE, "entities:entities", "Find people, events, products and other entities."),
     "sparql": Command(EXPLORE, "sparql:sparql", "Query the structured data of pages with SPARQL 1.1."),
     "sql": Command(EXPLORE, "archive.sql:sql", "Query tables of pages, visits and links with SQL."),

@@ -25,7 +25,7 @@ from tarrafa.cli.output import print_table
 from tarrafa.clock import Clock
 from tarrafa.coordinator.node.coordinator_node import CoordinatorNode
 from tarrafa.crawl.scope.collection_loader import load_collection
-from tarrafa.errors import Locked, data_error_from_os
+from tarrafa.errors import DataError, Locked, data_error_from_os
 from tarrafa.frontier.messages import FrontierOverview, UrlFacts
 from tarrafa.frontier.store.sqlite_frontier import read_statuses_by_host, read_url_lookup
 from tarrafa.model import STATUS_MEANING
@@ -38,6 +38,8 @@ from tarrafa.server.auth.authentication import Authenticator
 from tarrafa.server.console.console import Console
 from tarrafa.server.coordinator_site import serve_node_pages
 from tarrafa.server.http_server import bind
+from tarrafa.server.replay.replay_site import ReplaySite
+from tarrafa.server.replay.wabac_package import load_package
 from tarrafa.testweb import CA_FILE
 from tarrafa.testweb.hostile import HOSTILE_HOSTS, SUFFIXES, HostileHost, hostile_host_of, hostile_roots
 from tarrafa.testweb.http.web_process import WebProcess, start_process
@@ -79,6 +81,9 @@ host_pages_max = 300
 site_hosts_max = 20
 alike_max = 50
 """
+
+
+REPLAY_URL = "http://replay.tarrafa.localhost:{port}"  # browsers find such names on this machine
 
 
 def demo(
@@ -147,24 +152,27 @@ async def run_demo(data: DataDirectory, pages: int, port: int, *, leave: bool, h
     _refuse_second_demo(data)
     world = World(SEED, hosts=max(4, pages // PAGES_PER_HOST), pages=max(20, pages + pages // 4), hostile=hostile)
     listening = bind(port=port)  # a port in use is reported before anything else starts
-    clock = Clock.from_environment()
+    clock, replay = Clock.from_environment(), ReplaySite.parse(REPLAY_URL.format(port=listening.getsockname()[1]))
     with start_process(world) as web:
         collection = load_collection(_collection_file(data, world, pages, web))
         home = CoordinatorNode(data, "demo", WORKERS, clock, lambda line: None, submitted=collection)
         async with (
             home,
-            serve_node_pages(home, Console(Authenticator(data, clock.now)), listening=listening) as address,
+            serve_node_pages(
+                home, Console(Authenticator(data, clock.now)), listening=listening, replay=replay
+            ) as address,
         ):
             print_note(
                 f"synthetic Web: {counted(world.hosts, 'host')}, {counted(world.pages, 'page')} on {web.connect_to}"
             )
             print_note(f"search page:   {address}  (works while the crawl runs)")
             print_note(f"console:       {address}console")
+            shown = _print_replay(replay) or address
             status = await show_progress(_overviews(home, collection.name), collection.name)
             good = await asyncio.to_thread(_print_examples, data, address)
             if hostile:
                 good = await asyncio.to_thread(_print_hostile_results, data) and good
-            _open(address, leave=leave)
+            _open(shown, leave=leave)
             if not leave:
                 print_note("Ctrl-C stops.")
                 await home.run()
@@ -179,6 +187,17 @@ async def _overviews(home: CoordinatorNode, name: str) -> AsyncGenerator[Frontie
             if status_of(overview, name).state not in UNFINISHED_STATES:
                 break
     await home.supervisor.catch_up()
+
+
+def _print_replay(replay: ReplaySite) -> str:
+    """Say where archived copies are shown as they looked; that address, or nothing if wabac.js is missing."""
+    try:
+        load_package()
+    except DataError as error:
+        print_note(f"replay:        off: {error}")
+        return ""
+    print_note(f"with replay:   {replay.framed_by[0]}/  (archived copies as they looked)")
+    return f"{replay.framed_by[0]}/"
 
 
 def _refuse_second_demo(data: DataDirectory) -> None:

@@ -49,9 +49,11 @@ NODE_BYTES = 8  # of a node in a row of `undelivered`
 UNDELIVERED_READ_MAX = 100  # rows
 MARKED_AT_ONCE = 50_000  # nodes in one row
 NO_DEPTH = 1 << 40  # not reached by a followed link; NULL in the file
-NODE_COLUMNS = f"node, ifnull(depth, {NO_DEPTH}), ifnull(depth_sent, {NO_DEPTH}), in_links, visit, owner, stamp, status"
+NODE_COLUMNS = (
+    f"node, ifnull(depth, {NO_DEPTH}), ifnull(depth_sent, {NO_DEPTH}), in_links, visit, told, owner, stamp, status"
+)
 EDGES_PER_PAGE_MAX = 20_000  # far above the limit of the parser
-FORMAT = 5
+FORMAT = 6
 # computed from the graph: see ranking_process.py and rank_file.py
 DERIVED_FILES = ("ranks.f32", "ranks_sent.f32", "sites.sqlite")
 CACHE_KIB = 64 << 10
@@ -76,6 +78,7 @@ CREATE TABLE nodes (
     depth_sent INTEGER,                        -- the depth that the frontier knows
     in_links   INTEGER NOT NULL DEFAULT 0,     -- distinct other URLs that link here
     visit      INTEGER NOT NULL DEFAULT -1,    -- the newest visit applied
+    told       INTEGER NOT NULL DEFAULT -1,    -- the newest of them that told its links, such as no 304
     status     INTEGER,
     visited_at REAL,
     title      TEXT,
@@ -204,6 +207,7 @@ class _NodeState:
     frontier_depth: int = NO_DEPTH  # that the frontier knows
     in_links: int = 0
     visit: int = -1
+    told: int = -1
     owner: int | None = None
     stamp: int | None = None
     status: int | None = None  # None: never visited
@@ -384,28 +388,32 @@ class GraphWriter:
 
     def _apply(self, visit: _Visit) -> None:
         entry, collection, key, edges, targets = visit
+        """A visit that is older than the newest one, in a file that is read later, still tells the links of its page if
+        the newer ones did not."""
         record = entry.record
         if not collection:
             return
         node = self._node(collection, key, record.url)
-        if record.visit <= node.visit:
+        is_newest, tells_links = record.visit > node.visit, edges is not None and record.visit > node.told
+        if not is_newest and not tells_links:
             return
-        known_before = node.visit >= 0
-        node.visit = record.visit
-        self._set_owner(node, record.worker)
         outcome, page = record.outcome, record.page
-        self.turned += node.status != outcome.status
-        node.status = outcome.status
+        if is_newest:
+            node.visit = record.visit
+            self._set_owner(node, record.worker)
+            self.turned += node.status != outcome.status
+            node.status = outcome.status
         title = page.title[:TITLE_CHARS_MAX] if page is not None else None
         tells = page is not None and (entry.has_text or outcome.status == Status.NOT_STRUCTURED)  # its data explain it
         where = (self.state.file_number(entry.file), entry.start) if tells else (None, None)
-        self._visited.append((outcome.status, outcome.at, title, *where, node.number))
+        seen = (outcome.status, outcome.at) if is_newest else (None, None)
+        self._visited.append((*seen, title, *where, node.number))
         self._changed.add(node)
         node.frontier_depth = min(node.frontier_depth, record.depth)
-        if edges is None:
+        if edges is None or not tells_links:
             self._reach(node, record.depth, collection)
         else:
-            node.depth = min(node.depth, record.depth)
+            node.depth, known_before, node.told = min(node.depth, record.depth), node.told >= 0, record.visit
             self._replace(collection, node, list(zip(targets, edges, strict=True)), record.depth, known_before)
         self._propagate_depths()
 
@@ -543,8 +551,8 @@ class GraphWriter:
         many = self._connection.executemany
         self._flush_nodes()
         many(
-            "UPDATE nodes SET status = ?, visited_at = ?, title = coalesce(?, title), file = coalesce(?, file),"
-            " place = coalesce(?, place) WHERE node = ?",
+            "UPDATE nodes SET status = coalesce(?, status), visited_at = coalesce(?, visited_at),"
+            " title = coalesce(?, title), file = coalesce(?, file), place = coalesce(?, place) WHERE node = ?",
             self._visited,
         )
         many(
@@ -563,11 +571,12 @@ class GraphWriter:
     def _flush_nodes(self) -> None:
         """Write new nodes, with what is known of them by now, and the changes of known ones."""
         self._connection.executemany(
-            "INSERT INTO nodes (node, id, collection, url, host, depth, depth_sent, in_links, visit, owner, stamp)"  # noqa: S608
-            f" VALUES (?, ?, ?, ?, ?, nullif(?, {NO_DEPTH}), nullif(?, {NO_DEPTH}), ?, ?, ?, ?)",
+            "INSERT INTO nodes"  # noqa: S608
+            " (node, id, collection, url, host, depth, depth_sent, in_links, visit, told, owner, stamp)"
+            f" VALUES (?, ?, ?, ?, ?, nullif(?, {NO_DEPTH}), nullif(?, {NO_DEPTH}), ?, ?, ?, ?, ?)",
             (
                 (n.number, key, collection, url, host_id(host_key(url)), n.depth, n.frontier_depth, n.in_links, n.visit,
-                 n.owner, n.stamp)
+                 n.told, n.owner, n.stamp)
                 for n, key, collection, url in self._new
             ),
         )  # fmt: skip
@@ -575,8 +584,8 @@ class GraphWriter:
         changed = sorted((n for n in self._changed if n.number < first_new), key=lambda n: n.number)
         self._connection.executemany(
             f"UPDATE nodes SET depth = nullif(?, {NO_DEPTH}), depth_sent = nullif(?, {NO_DEPTH}), in_links = ?,"  # noqa: S608
-            " visit = ? WHERE node = ?",
-            ((n.depth, n.frontier_depth, n.in_links, n.visit, n.number) for n in changed),
+            " visit = ?, told = ? WHERE node = ?",
+            ((n.depth, n.frontier_depth, n.in_links, n.visit, n.told, n.number) for n in changed),
         )
         self._connection.executemany(  # apart from the others: they are in an index
             "UPDATE nodes SET owner = ?, stamp = ? WHERE node = ?",

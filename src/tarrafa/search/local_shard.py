@@ -210,6 +210,15 @@ class LocalShard:
         newest = {candidates[at].id: candidates[at] for at in sorted(range(len(keys)), key=dates.__getitem__)}
         return [newest[key] for key in ids if key in newest]
 
+    def matching_ids(self, request: SearchRequest, most: int, among: Sequence[UrlId] | None = None) -> set[UrlId]:
+        """The URLs that match, up to a number, without an order; or those of some given ones that match."""
+        context = self._context()
+        query = self._build_query(request, context, context.snapshot, context.snapshot).matches
+        parts = [(Occur.Must, TantivyQuery.const_score_query(query, 0.0)), *context.excluded]
+        if among is not None:
+            parts.append((Occur.Must, urls_query(among)))
+        return set(context.snapshot.top_matches(TantivyQuery.boolean_query(parts), most).ids())
+
     def complete(self, beginning: str, before: str, limit: int) -> list[tuple[str, int]]:
         context = self._context()
         snapshot = context.snapshot

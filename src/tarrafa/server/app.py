@@ -54,6 +54,7 @@ from tarrafa.server.auth.request_origin import NO_PROXIES, TrustedProxies
 from tarrafa.server.auth.required_role import AccessLevel, GuardedRoute
 from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest, check_all_guarded, guard_routes
 from tarrafa.server.captures.cdx_routes import CdxRoutes
+from tarrafa.server.captures.diff_routes import DiffRoutes
 from tarrafa.server.captures.memento_routes import WebRoutes
 from tarrafa.server.console.console import Console, api_error_response
 from tarrafa.server.crawler_api import PATH as CRAWLERS_PATH
@@ -70,6 +71,7 @@ from tarrafa.server.search.routes import SearchRoutes
 from tarrafa.server.search.search_pool import SearchPool
 from tarrafa.server.security_headers import SecurityHeadersMiddleware
 from tarrafa.server.sparql_endpoint import SparqlEndpoint
+from tarrafa.server.watch_feeds import WatchFeedRoutes
 from tarrafa.triples.sparql_pool import SparqlLimits, SparqlPool
 
 log = logging.getLogger(__name__)
@@ -169,7 +171,8 @@ def create_app(
     now = Clock.from_environment().now
     site = console or Console(Authenticator(data, now, public=public, proxies=settings.proxies, signs_in=False))
     authenticator = site.authenticator
-    pages = PageResponses(data, authenticator.may_be_signed_in if status is not None else None, public, site.suggests)
+    signed_in = authenticator.may_be_signed_in
+    pages = PageResponses(data, signed_in if status is not None else None, public, site.suggests, site.can_watch)
     record = queries.record if queries is not None else None
     asked = AskedQueries(data) if queries is not None else None
     search = SearchRoutes(
@@ -189,6 +192,8 @@ def create_app(
         *EntityRoutes(data, pages).routes(),
         *CdxRoutes(captures).routes(),
         *WebRoutes(captures, pages, replay).routes(),
+        *DiffRoutes(captures, pages).routes(),
+        *WatchFeedRoutes(data, pages).routes(),
         *PageSiteRoutes(data, pages, searcher, settings.address).routes(),
         *SparqlEndpoint(
             data, pages, sparql or SparqlPool(data), authenticator.client_address_of, searcher.matching_pages

@@ -34,6 +34,7 @@ from tarrafa.server.console.prometheus_metrics import CONTENT_TYPE, prometheus_t
 from tarrafa.server.console.report_pages import ReportPages
 from tarrafa.server.console.suggestion_pages import SuggestionPages
 from tarrafa.server.console.url_lookup import UrlLookupPages
+from tarrafa.server.console.watch_pages import WatchPages
 from tarrafa.server.http_server import HOST, serve
 from tarrafa.server.internal.node_endpoint import create_node_app
 from tarrafa.server.rate_limit import RateLimit
@@ -72,7 +73,9 @@ async def serve_node_pages(
         if server.done():
             server.result()  # raises its error
         try:
-            yield await ready
+            address = await ready
+            node.site_address = public or address
+            yield address
         finally:
             stop.set()
             await asyncio.gather(server, return_exceptions=True)
@@ -89,7 +92,8 @@ def add_coordinator_routes(console: Console, node: CoordinatorNode, token: Token
     suggestions = Suggestions(data)
     reports = ReportPages(coordinator, live, ReportStore(data, node.remote_frontier), token)
     failures = FailedUrlPages(Failures(coordinator))
-    both = (failures, reports, CredentialPages(coordinator), SuggestionPages(coordinator, suggestions))
+    watches = WatchPages(data, coordinator.clock.now)
+    both = (failures, reports, CredentialPages(coordinator), SuggestionPages(coordinator, suggestions), watches)
     for pages in (
         CollectionPages(coordinator, live),
         CollectionFormPages(coordinator, dry_run),
@@ -107,4 +111,5 @@ def add_coordinator_routes(console: Console, node: CoordinatorNode, token: Token
     ):
         console.api.routes += routes.api_routes()
     console.suggests = lambda: suggestions.is_on
+    console.can_watch = console.authenticator.may_be_signed_in
     console.closing = live.close

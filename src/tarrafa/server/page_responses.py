@@ -38,7 +38,8 @@ log = logging.getLogger(__name__)
 
 class PageResponses:
     """Renders pages and errors. `sees_status`: whether a request may see the state of the crawl, if there is one;
-    `public` is the public URL of the site, if configured; `suggests`: whether visitors can suggest sites now."""
+    `public` is the public URL of the site, if configured; `suggests`: whether visitors can suggest sites now;
+    `can_watch`: whether to show links to the console's page of watches."""
 
     def __init__(
         self,
@@ -46,9 +47,10 @@ class PageResponses:
         sees_status: Callable[[Request], bool] | None,
         public: str = "",
         suggests: Callable[[], bool] = lambda: False,
+        can_watch: Callable[[Request], bool] = lambda request: False,
     ) -> None:
         self._data, self._sees_status, self._public = data, sees_status, public.rstrip("/")
-        self._suggests = suggests
+        self._suggests, self._can_watch = suggests, can_watch
         self._renderers = {one.code: TemplateRenderer(one) for one in INTERFACES}
 
     @property
@@ -83,6 +85,7 @@ class PageResponses:
         has_status = self._sees_status is not None and self._sees_status(request)
         common: dict[str, Any] = {"asked": asked, "home": address("/", hl=asked.hl), "has_status": has_status}
         common |= {"here": here, "there": there, "interfaces": INTERFACES, "suggests": self._suggests}
+        common["can_watch"] = self._can_watch(request)
         common["has_pages"] = self._data.version.exists()  # else the data about pages are on another machine
         return self._renderers[self.translator(request).code].render(template, **(common | values))
 

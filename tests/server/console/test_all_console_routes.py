@@ -26,6 +26,7 @@ PARAMS = {
     "preset": "site",
     "moment": "20200101-000000",
     "file": "report.json",
+    "number": "1",
 }
 UNSAFE = ("POST", "PUT", "PATCH", "DELETE")
 FORM, JSON = "application/x-www-form-urlencoded", "application/json"
@@ -45,6 +46,7 @@ FORMS = {
     "/console/login": "name=ana&password=wrong",
     "/suggest-site": "url=http%3A%2F%2Fa.test%2F",
     "/console/c/{name}/report": "earlier=20200101-000000",
+    "/console/watches": "action=add&kind=page&what=http%3A%2F%2Fa.test%2F",
     "/console/c/{name}/secrets": "action=add&hosts=a.test&kind=cookie&label=&value=x",
 }
 BODIES: dict[str, Any] = {
@@ -57,6 +59,7 @@ BODIES: dict[str, Any] = {
     "/nodes/{node}/orders": {"workers": 0, "paused": True},
     "/hosts/actions": {"url": "www.site.test", "action": "block", "collection": NAME},
     "/suggestions": {"is_on": True},
+    "/watches": {"kind": "page", "what": "http://a.test/"},
     "/suggestions/decisions": {"decision": "reject", "urls": ["http://a.test/"]},
 }
 # Pages that are nothing but a form: what they show, and more, is told to programs there.
@@ -68,6 +71,7 @@ FORMS_ONLY = {
     "/console/c/{name}/delete": "/api/v1/collections/{name}",
     "/console/look/forget": "/api/v1/look",
     "/console/login": "/api/v1/me",
+    "/console/watches": "/api/v1/watches",
     "/suggest-site": "/api/v1/suggestions",
     "/api": "/api/openapi.json",
 }
@@ -186,7 +190,8 @@ def test_other_machines_join_with_the_token_only(furnished):
 SEARCH = {
     "/", "/search.json", "/search.csv", "/search.rss", "/search.atom", "/why", "/help", "/suggest", "/opensearch.xml",
     "/page", "/page.json", "/site", "/site.json", "/data", "/data.json", "/thing", "/thing.json", "/sparql", "/static",
-    "/cdx", "/web/{rest:path}", "/copy", "/healthz", "/api", "/api/openapi.json", "/console/login", "/suggest-site",
+    "/cdx", "/web/{rest:path}", "/copy", "/diff", "/watch/{token}.atom", "/watch/{token}.rss", "/healthz", "/api",
+    "/api/openapi.json", "/console/login", "/suggest-site",
     "/console/report.css",  # a style sheet, and nothing else
 }  # fmt: skip
 ELSEWHERE = {"X-Forwarded-For": "203.0.113.9"}

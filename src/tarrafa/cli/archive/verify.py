@@ -6,10 +6,11 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from tarrafa.cli.options import DEFAULT_DATA, Data, Json, existing_data
+from tarrafa.cli.options import DEFAULT_DATA, Data, FrontierAddress, Json, TokenFile, existing_data
 from tarrafa.cli.output import ProgressBar, console, print_json
 from tarrafa.crawl.verify.findings import KINDS, SEVERITY_TEXTS, Severity, VerifyReport
 from tarrafa.errors import ConfigError
+from tarrafa.frontier.address import from_command_line
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.terminal import counted, print_note
 
@@ -29,6 +30,8 @@ def verify(
         Path | None,
         typer.Option("--from", metavar="DIR", help="With --repair: a copy of the archive, for damaged bytes."),
     ] = None,
+    where: FrontierAddress = None,
+    token_file: TokenFile = None,
     as_json: Json = False,
 ) -> None:
     """Check all data for damage, and repair it.
@@ -41,12 +44,15 @@ def verify(
     directory = existing_data(data)
     if replica is not None and not is_repair:
         raise ConfigError("--from: only with --repair")
+    if where and (is_repair or not deep):
+        raise ConfigError("--frontier: with --deep, and without --repair: only this machine's data can be mended here")
     if is_repair:
         report = _repair(directory, replica, as_json=as_json)
     else:
         from tarrafa.crawl.verify.verification import Verification
 
-        with Verification(directory, deep=deep, progress=ProgressBar) as verification:
+        address = from_command_line(where, token_file)
+        with Verification(directory, deep=deep, progress=ProgressBar, frontier=address) as verification:
             report = verification.run()
         if as_json:
             print_json(_with_totals(report))

@@ -23,14 +23,17 @@ from tarrafa.coordinator.node.process_health import NodeHealth
 from tarrafa.coordinator.notify.notice_outbox import NoticeOutbox, Notifier, make_notice
 from tarrafa.coordinator.notify.webhook_and_mail import NotifyEnvironment
 from tarrafa.coordinator.store import CoordinatorStore
+from tarrafa.coordinator.watch.watch_follower import WATCH_EVERY_S, run_watch_pass
+from tarrafa.coordinator.watch.watch_messages import notice_without_taken_down
 from tarrafa.crawl.supervisor.frontier_link import FrontierLink, RemoteFrontierLink
 from tarrafa.crawl.supervisor.supervisor import Supervisor
-from tarrafa.errors import ConfigError, Unreachable
+from tarrafa.errors import ConfigError, Locked, TarrafaError, Unreachable
 from tarrafa.frontier.address import Address, PostgresServers, TcpServer
 from tarrafa.frontier.messages import CollectionStatus, FrontierOverview
 from tarrafa.i18n import Message, message
 from tarrafa.index.shards import ShardLayout
 from tarrafa.runtime.data_dir import DataDirectory, file_fingerprint
+from tarrafa.takedown import CurrentTakedowns
 
 log = logging.getLogger(__name__)
 NOTICE_NUMBERS = ("fetched", "known", "pending", "failed", "visits", "requests")
@@ -55,7 +58,12 @@ class CoordinatorNode:
         data.create()
         self.data, self.name, self._clock = data, name, clock
         self._store = CoordinatorStore(data)
-        self.notifier = Notifier(NoticeOutbox(data.coordinator), NotifyEnvironment.from_environment(), time.time)
+        takedowns = CurrentTakedowns(data)
+        self.notifier = Notifier(
+            NoticeOutbox(data.coordinator), NotifyEnvironment.from_environment(), time.time,
+            lambda notice: notice_without_taken_down(notice, takedowns.now()),
+        )  # fmt: skip
+        self.site_address = ""  # of the search page and the console, for links in messages
         self.coordinator = Coordinator(
             self._store, lambda: self.supervisor.frontier, clock, self._notify, name, self.notifier.delivery_problems
         )
@@ -119,6 +127,7 @@ class CoordinatorNode:
         self._tasks = [
             asyncio.create_task(self._heartbeat_loop()),
             asyncio.create_task(self.notifier.deliver_forever()),
+            asyncio.create_task(self._watch_loop()),
         ]
         return self
 
@@ -148,6 +157,23 @@ class CoordinatorNode:
             except Exception:  # such as a full disk, or another node with our name: the next heartbeat still comes
                 log.exception("heartbeat of the coordinator node")
             await asyncio.sleep(NODE_HEARTBEAT_EVERY_S)
+
+    async def _watch_loop(self) -> None:
+        """Look for changes of what is watched. After an error, such as a full disk, the next pass reads it again."""
+        while True:
+            try:
+                found = await asyncio.to_thread(
+                    run_watch_pass, self.data, self.site_address, self._clock.now(), time.time()
+                )
+                if found:
+                    self.notifier.wake()
+            except Locked:  # `tarrafa watch update` does it just now
+                pass
+            except TarrafaError as error:
+                log.warning("watches: %s", error)
+            except Exception:
+                log.exception("watches")
+            await asyncio.sleep(WATCH_EVERY_S)
 
     def credentials_mark(self) -> str:
         """Changes when the credentials for crawled sites change."""

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import hashlib
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import apsw
@@ -42,7 +42,7 @@ LOOK_EVERY_S = 30.0
 SHOWN_MAX = 5
 WEBHOOK, MAIL = "webhook", "email"
 
-TABLE = """
+OUTBOX_TABLE = """
 CREATE TABLE IF NOT EXISTS notice (
     id TEXT NOT NULL, channel TEXT NOT NULL, target TEXT NOT NULL, collection TEXT NOT NULL, body BLOB NOT NULL,
     since REAL NOT NULL, tries INTEGER NOT NULL DEFAULT 0, next_at REAL, -- NULL: delivered or given up
@@ -108,26 +108,15 @@ class NoticeOutbox:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        with store_transaction(path, TABLE):
+        with store_transaction(path, OUTBOX_TABLE):
             pass
 
     def put(self, notice: Notice, notify: NotifyConfig, now: float) -> bool:
         """Queue a notice for all its addresses; False: no address wants it, or all have it already."""
         if notice.event not in notify.events:
             return False
-        targets = [(MAIL, address) for address in notify.email]
-        targets += [(WEBHOOK, notify.webhook)] if notify.webhook else []
         with store_transaction(self._path) as connection:
-            before = connection.total_changes()
-            for channel, target in targets:
-                connection.execute(
-                    "INSERT INTO notice (id, channel, target, collection, body, since, next_at)"
-                    " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-                    (notice.id, channel, target, notice.collection, msgspec.json.encode(notice), now, now),
-                )
-            has_new = connection.total_changes() > before
-            self._trim(connection, now)
-        return has_new
+            return put_notice(connection, notice, notify.email, notify.webhook, now)
 
     def due(self, now: float, count: int) -> list[QueuedNotice]:
         with store_transaction(self._path) as connection:
@@ -179,32 +168,60 @@ class NoticeOutbox:
                 for mark, name, channel, target, trouble, tries, over in found
             ]
 
-    def _trim(self, connection: apsw.Connection, now: float) -> None:
-        """Delete old notices; of too many, the oldest."""
-        connection.execute("DELETE FROM notice WHERE since < ? AND next_at IS NULL", (now - KEPT_S,))
-        ((count,),) = connection.execute("SELECT count(*) FROM notice")
-        if count > ROWS_MAX:
-            log.warning("%d notices are more than the %d that are kept; the oldest are dropped", count, ROWS_MAX)
-            connection.execute(
-                "DELETE FROM notice WHERE (id, channel, target) IN"
-                " (SELECT id, channel, target FROM notice ORDER BY next_at IS NOT NULL, since LIMIT ?)",
-                (count - ROWS_MAX,),
-            )
+
+def put_notice(connection: apsw.Connection, notice: Notice, email: Sequence[str], webhook: str, now: float) -> bool:
+    """Queue a notice for these addresses in the caller's transaction; False: all have it already."""
+    targets = [(MAIL, address) for address in email]
+    targets += [(WEBHOOK, webhook)] if webhook else []
+    before = connection.total_changes()
+    for channel, target in targets:
+        connection.execute(
+            "INSERT INTO notice (id, channel, target, collection, body, since, next_at)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+            (notice.id, channel, target, notice.collection, msgspec.json.encode(notice), now, now),
+        )
+    has_new = connection.total_changes() > before
+    _trim(connection, now)
+    return has_new
+
+
+def _trim(connection: apsw.Connection, now: float) -> None:
+    """Delete old notices; of too many, the oldest."""
+    connection.execute("DELETE FROM notice WHERE since < ? AND next_at IS NULL", (now - KEPT_S,))
+    ((count,),) = connection.execute("SELECT count(*) FROM notice")
+    if count > ROWS_MAX:
+        log.warning("%d notices are more than the %d that are kept; the oldest are dropped", count, ROWS_MAX)
+        connection.execute(
+            "DELETE FROM notice WHERE (id, channel, target) IN"
+            " (SELECT id, channel, target FROM notice ORDER BY next_at IS NOT NULL, since LIMIT ?)",
+            (count - ROWS_MAX,),
+        )
 
 
 class Notifier:
     """Queues notices and delivers them; `deliver_forever` runs beside the coordinator."""
 
-    def __init__(self, outbox: NoticeOutbox, environment: NotifyEnvironment, now: Callable[[], float]) -> None:
-        self._outbox, self._environment, self._now = outbox, environment, now
+    def __init__(
+        self,
+        outbox: NoticeOutbox,
+        environment: NotifyEnvironment,
+        now: Callable[[], float],
+        as_allowed: Callable[[Notice], Notice | None] = lambda notice: notice,
+    ) -> None:
+        """`as_allowed`: a notice as it may be sent at this moment; None: not at all."""
+        self._outbox, self._environment, self._now, self._as_allowed = outbox, environment, now, as_allowed
         self._news = asyncio.Event()
 
     def notify(self, notice: Notice, notify: NotifyConfig) -> bool:
         """Durable when this returns; sent soon. False: no address wants it, or all have it already."""
         is_new = self._outbox.put(notice, notify, self._now())
         if is_new:
-            self._news.set()
+            self.wake()
         return is_new
+
+    def wake(self) -> None:
+        """There is a new notice in the outbox."""
+        self._news.set()
 
     def delivery_problems(self, collection: str, notify: NotifyConfig) -> list[Message | str]:
         """Why notices of a collection do not arrive, for its status."""
@@ -241,7 +258,9 @@ class Notifier:
         trouble: Message | str = ""
         try:
             notice = msgspec.json.decode(queued.body, type=Notice)
-            await asyncio.to_thread(attempt, queued.target, notice, self._environment)
+            allowed = self._as_allowed(notice)
+            if allowed is not None:
+                await asyncio.to_thread(attempt, queued.target, allowed, self._environment)
         except DeliveryFailed as error:
             trouble = error.message
         except Exception as error:  # an unexpected error must not keep the others from being sent

@@ -42,8 +42,10 @@ MAIL_TIMEOUT_S = 10.0  # for each command
 MAIL_TIME_MAX_S = 30.0  # in all
 ERROR_CHARS_MAX = 300
 SENTENCE_CHARS_MAX = 500
+LINE_CHARS_MAX = 3_000  # of a mail: a whole URL
 NUMBERS_MAX = 50
 ENCODED_WORD = "=?"  # RFC 2047
+WATCH_EVENT = "watch"
 SUBMISSION_PORTS = {"smtp": 587, "smtps": 465}
 
 
@@ -55,15 +57,31 @@ class DeliveryFailed(Exception):
         self.message = message
 
 
+class NoticeItem(msgspec.Struct, frozen=True):
+    """A page that a notice is about. `link`: where this site shows its change; empty: the address is not known."""
+
+    kind: str
+    url: str
+    title: str
+    link: str
+
+
 class Notice(msgspec.Struct, frozen=True):
-    """An event. Its `id` is the same at each attempt, so that a receiver recognises a repetition."""
+    """An event. Its `id` is the same at each attempt, so that a receiver recognises a repetition. Of a watch,
+    `collection` is its number, and `link` its feed."""
 
     id: str
     collection: str
-    event: str  # started, finished, failed, stalled
+    event: str  # started, finished, failed, stalled; watch
     at: float
     sentence: str
     numbers: dict[str, int | float] = {}
+    items: tuple[NoticeItem, ...] = ()
+    link: str = ""
+
+    @property
+    def is_of_watch(self) -> bool:
+        return self.event == WATCH_EVENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +149,7 @@ def one_line(text: str, chars_max: int) -> str:
 
 def post_webhook(address: str, notice: Notice, environment: NotifyEnvironment) -> None:
     """Send to a webhook, as signed JSON. Only a status of 2xx means that it was delivered."""
-    body = msgspec.json.encode(msgspec.structs.asdict(notice) | {"at": _iso_date(notice)})
+    body = msgspec.json.encode(_webhook_fields(notice))
     headers = {
         "Content-Type": "application/json",
         "X-Tarrafa-Event": notice.event,
@@ -146,6 +164,14 @@ def post_webhook(address: str, notice: Notice, environment: NotifyEnvironment) -
         answered = message("{server} answered {code}", server=webhook_origin(address), code=str(status))
         hint = message("redirects are not followed; write the address that it leads to")
         raise DeliveryFailed(joined([answered, hint], ": ") if 300 <= status < 400 else answered)
+
+
+def _webhook_fields(notice: Notice) -> dict[str, Any]:
+    fields = msgspec.structs.asdict(notice) | {"at": _iso_date(notice)}
+    if notice.is_of_watch:
+        fields["watch"] = fields.pop("collection")
+        return fields
+    return {name: value for name, value in fields.items() if name not in ("items", "link")}
 
 
 def _http_post(address: str, body: bytes, headers: list[str]) -> int:
@@ -219,7 +245,8 @@ def _email_message(address: str, notice: Notice, sender: str) -> EmailMessage:
     if ENCODED_WORD in address + sender:
         raise MessageError
     # Python decodes encoded words when a header is set, line ends inside them too, and writes those as they are.
-    subject = one_line(f"[Tarrafa] {notice.collection}: {notice.event}", 150).replace(ENCODED_WORD, "= ?")
+    about = notice.sentence if notice.is_of_watch else f"{notice.collection}: {notice.event}"
+    subject = one_line(f"[Tarrafa] {about}", 150).replace(ENCODED_WORD, "= ?")
     message["Subject"] = subject
     message["From"] = Address("Tarrafa", addr_spec=sender)
     message["To"] = Address(addr_spec=address)
@@ -231,8 +258,11 @@ def _email_message(address: str, notice: Notice, sender: str) -> EmailMessage:
     message["X-Tarrafa-Id"] = one_line(notice.id, 100).replace(ENCODED_WORD, "= ?")
     lines = [notice.sentence, ""]
     lines += [f"{name.replace('_', ' ')}: {value:,.6g}" for name, value in notice.numbers.items()]
-    lines += ["", f"collection {notice.collection}, {_iso_date(notice)}, notice {notice.id}"]
-    message.set_content("\n".join(one_line(line, SENTENCE_CHARS_MAX) for line in lines) + "\n")
+    for item in notice.items:
+        lines += ["", f"{item.kind}: {item.title}" if item.title else item.kind, item.url, *filter(None, [item.link])]
+    about = notice.collection if notice.is_of_watch else f"collection {notice.collection}"
+    lines += ["", *filter(None, [notice.link]), f"{about}, {_iso_date(notice)}, notice {notice.id}"]
+    message.set_content("\n".join(one_line(line, LINE_CHARS_MAX) for line in lines) + "\n")
     return message
 
 

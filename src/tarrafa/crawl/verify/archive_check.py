@@ -185,8 +185,9 @@ class ArchiveCheck:
             read = 0
             for _, end, kind in step_records(path, length, partial(self._on_damage, path.name)) if length else ():
                 self.counts.records += 1
-                captures += kind in (RESPONSE, REVISIT)
-                if end in wanted and ".meta." in path.name:
+                is_meta = ".meta." in path.name  # a `resource` is a note there
+                captures += not is_meta and kind in (RESPONSE, REVISIT, RESOURCE)
+                if end in wanted and is_meta:
                     reached.add(end)
                 self.advance(end - read)
                 read = end
@@ -352,7 +353,7 @@ class _CaptureReader:
         if visit is not None:
             self._expected.append("answer", (self._file, visit[0]))
         is_deleted = visit is not None and visit[3] <= self._dropped.get(visit[1], -1.0)
-        if record.kind == RESOURCE or is_deleted:
+        if is_deleted:
             return
         head = capture_head(record.position, record.length, record.whole[:HEAD_BYTES_MAX])
         of_visit = (visit[1], visit[0], visit[2]) if visit is not None else ("", None, False)

@@ -6,6 +6,7 @@ again, with another number. A visit that another machine made has its record the
 written files here are compared.
 """
 
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -49,34 +50,45 @@ def read_finished_visits(path: Path, expected: ExpectedContent) -> None:
             expected.append("finished", (host, key, names[number], visit, at, status, worker))
 
 
-class FrontierCheck:
-    """The check of the frontier's file. `files`: names of archive files, those that are gone included."""
+class FinishedCheck:
+    """The check that each finished visit has a record. `files`: names of archive files, those that are gone
+    included."""
 
-    def __init__(self, shared: Comparison, path: Path, files: set[str]) -> None:
-        self._shared, self._file = shared, frontier_file(path)
+    def __init__(self, shared: Comparison, files: set[str]) -> None:
+        self._shared, self.add = shared, shared.findings.add
         self._workers = {worker_of(name) for name in files}
-        self.known_losses = 0
 
-    def compare_finished(self) -> None:
-        """Each finished visit has a record."""
-        run = self._shared.expected.connection.execute
+    def compare(self, url_of: Callable[[int, bytes, str], str]) -> int:
+        """The number of visits that are known to be lost. `url_of`: by host, id and collection; empty: unknown."""
+        run, known_losses = self._shared.expected.connection.execute, 0
         for host, key, name, visit, status, worker in run(WITHOUT_RECORD):
             if worker not in self._workers:
                 continue
             if run("SELECT 1 FROM known_loss WHERE (id, collection, visit) = (?, ?, ?)", (key, name, visit)).fetchone():
-                self.known_losses += 1
+                known_losses += 1
                 continue
             tail = run("SELECT file FROM tail WHERE (id, collection, visit) = (?, ?, ?)", (key, name, visit)).fetchone()
-            url = self._url(host, key, name)
+            url = url_of(host, key, name)
             if not url:  # its collection was deleted meanwhile
                 continue
             if tail is not None:
                 file = f"{self._shared.expected.file_name(tail[0])}.durable"
-                self._shared.findings.add(Finding("mark-behind", "archive", file))
+                self.add(Finding("mark-behind", "archive", file))
             else:
                 detail = f"status {status}, by {worker}"
-                finding = Finding("visit-without-record", "frontier", "", None, None, name, url, visit, detail)
-                self._shared.findings.add(finding)
+                self.add(Finding("visit-without-record", "frontier", "", None, None, name, url, visit, detail))
+        return known_losses
+
+
+class FrontierCheck:
+    """The check of the frontier's file."""
+
+    def __init__(self, shared: Comparison, path: Path, finished: FinishedCheck) -> None:
+        self._shared, self._file, self._finished = shared, frontier_file(path), finished
+
+    def compare_finished(self) -> int:
+        """Each finished visit has a record; the number of visits that are known to be lost."""
+        return self._finished.compare(self._url)
 
     def _url(self, host: int, key: bytes, name: str) -> str:
         sql = (

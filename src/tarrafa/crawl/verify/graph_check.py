@@ -1,8 +1,5 @@
-"""Check of the link graph: each visited page has the newest visit of its record, and exactly the links of its record.
-
-Known weakness: of a page whose newest visit told nothing of its links (a 304, a timeout), the links are those of an
-earlier visit; if that one is in another file of the archive, which of them was read first is not known, and the links
-are not compared.
+"""Check of the link graph: each visited page has the newest visit of its record, and exactly the links of the newest
+record that tells them (a 304 or a timeout does not).
 """
 
 from collections.abc import Iterator
@@ -25,11 +22,11 @@ STORED_NODES = (
     " WHERE (n.id, n.collection) > (?, ?) ORDER BY n.id, n.collection LIMIT ?"
 )
 EXPECTED_NODES = (
-    "SELECT id, collection, max(visit), status, url, file FROM visit WHERE applied & ? GROUP BY id, collection"
+    "SELECT id, collection, max(visit), status, url FROM visit WHERE applied & ? GROUP BY id, collection"
     " ORDER BY id, collection"
 )
 EXPECTED_EDGES = (
-    "SELECT edges, visit, file FROM visit WHERE id = ? AND collection = ? AND visit <= ? AND applied & ?"
+    "SELECT edges FROM visit WHERE id = ? AND collection = ? AND visit <= ? AND applied & ?"
     " AND edges IS NOT NULL ORDER BY visit DESC LIMIT 1"
 )
 EDGES = (
@@ -107,10 +104,8 @@ class GraphCheck:
             self._compare_edges(connection, key, node, expected)
 
     def _compare_edges(self, connection: apsw.Connection, key: UrlId, node: int, expected: Row) -> None:
-        _, name, visit, _, url, file = expected
+        _, name, visit, _, url = expected
         found = self._shared.expected.connection.execute(EXPECTED_EDGES, (key, name, visit, GRAPH_BIT)).fetchone()
-        if found is not None and found[1] < visit and found[2] != file:
-            return  # see the known weakness
         with connection:  # node and edges of one moment
             if rows(connection, "SELECT visit FROM nodes WHERE node = ?", (node,)) != [(visit,)]:
                 return

@@ -31,12 +31,14 @@ from tarrafa.crawl.verify.archive_check import (
 from tarrafa.crawl.verify.captures_check import CapturesCheck
 from tarrafa.crawl.verify.expected import ExpectedContent
 from tarrafa.crawl.verify.findings import KINDS, Finding, Findings, KindCount, VerifyReport
-from tarrafa.crawl.verify.frontier_check import FrontierCheck, frontier_file, read_finished_visits
+from tarrafa.crawl.verify.frontier_check import FinishedCheck, FrontierCheck, frontier_file, read_finished_visits
 from tarrafa.crawl.verify.graph_check import GraphCheck
 from tarrafa.crawl.verify.losses import read_losses
 from tarrafa.crawl.verify.page_check import PageCheck
+from tarrafa.crawl.verify.remote_frontier_check import RemoteFrontierCheck, read_remote_frontier
 from tarrafa.crawl.verify.store_comparison import Comparison, damage_of
 from tarrafa.errors import DataError
+from tarrafa.frontier.address import Address
 from tarrafa.graph.graph_writer import graph_file
 from tarrafa.index import index_state, shards
 from tarrafa.parse.url import url_id
@@ -69,9 +71,12 @@ def silent(what: str, total: int) -> Iterator[Advance]:
 class Verification:
     """One verification. Use it in a `with`: leaving it removes the temporary file with its findings."""
 
-    def __init__(self, data: DataDirectory, *, deep: bool, progress: ProgressReporter = silent) -> None:
+    def __init__(
+        self, data: DataDirectory, *, deep: bool, progress: ProgressReporter = silent, frontier: Address | None = None
+    ) -> None:
+        """`frontier`: the address of one on another machine or on PostgreSQL."""
         data.check_version()
-        self._data, self._deep, self._progress = data, deep, progress
+        self._data, self._deep, self._progress, self._remote = data, deep, progress, frontier
         self.expected = ExpectedContent()
         self.findings = Findings(self.expected.connection)
         self._parts = shards.parts(data)
@@ -96,7 +101,9 @@ class Verification:
         began, clock = Clock.from_environment().now(), boottime()
         was_running, identities = is_supervised(self._data), self._identities()
         has_frontier = self._has_frontier()
-        if self._deep and has_frontier:
+        if self._deep and self._remote is not None:
+            read_remote_frontier(self._remote, self.expected)
+        elif self._deep and has_frontier:
             read_finished_visits(self._data.frontier, self.expected)
         takedowns, positions = self._takedowns(), self._read_positions()
         check = ArchiveCheck(self._data.archive, self.findings, self.expected, positions, self._deletions)
@@ -108,7 +115,7 @@ class Verification:
         is_running = was_running or is_supervised(self._data)
         lengths = {name: one.meta for name, one in self.upto.items()}
         shared = Comparison(self._data, self.expected, self.findings, lengths, takedowns, is_running, notes=self._notes)
-        losses = self._compare(shared, positions, check.counts, has_frontier=has_frontier)
+        losses = self._compare(shared, positions, check.counts, began if has_frontier else None)
         shared.resolve_suspects()
         self._forget_replaced_stores(identities)
         return self._report(began, boottime() - clock, check.counts, losses)
@@ -129,6 +136,8 @@ class Verification:
     # -- what there is -----------------------------------------------------------------------------------------
 
     def _has_frontier(self) -> bool:
+        if self._remote is not None:
+            return True
         path = self._data.frontier
         if not path.exists():
             self._notes.append("frontier: there is none here; visits were not compared")
@@ -220,16 +229,17 @@ class Verification:
     # -- comparisons -------------------------------------------------------------------------------------------
 
     def _compare(
-        self, shared: Comparison, positions: ReadPositions, counts: ArchiveCounts, *, has_frontier: bool
+        self, shared: Comparison, positions: ReadPositions, counts: ArchiveCounts, frontier_at: float | None
     ) -> int:
-        """Compare frontier and projections with the archive; the number of known losses."""
+        """Compare frontier and projections with the archive; the number of known losses. `frontier_at`: when the
+        frontier was read; None: there is none."""
         with contextlib.suppress(DataError):
             shared.deleted = self._deletions.latest()
         losses = 0
         if self._deep:
             self._finish_reading(shared.is_running)
-            if has_frontier:
-                losses = self._compare_frontier(shared, positions)
+            if frontier_at is not None:
+                losses = self._compare_frontier(shared, positions, frontier_at)
         steps = list(self._comparisons(shared, positions, counts))
         with self._progress("comparing", len(steps)) as advance:
             for store, step in steps:
@@ -268,13 +278,16 @@ class Verification:
                 found = (path.name, None, None, collection, url, visit, detail)
                 self.findings.add(Finding("response-missing", "archive", *found))
 
-    def _compare_frontier(self, shared: Comparison, positions: ReadPositions) -> int:
+    def _compare_frontier(self, shared: Comparison, positions: ReadPositions, read_at: float) -> int:
         followers = (positions.graph, positions.captures, *positions.index, *positions.triples)
         files = {*self.upto, *(name for one in followers for name in one.cursor)}
-        check = FrontierCheck(shared, self._data.frontier, files)
-        check.compare_finished()
+        finished = FinishedCheck(shared, files)
+        check: FrontierCheck | RemoteFrontierCheck = FrontierCheck(shared, self._data.frontier, finished)
+        if self._remote is not None:
+            check = RemoteFrontierCheck(finished, self.expected, read_at)
+        losses = check.compare_finished()
         check.compare_records()
-        return check.known_losses
+        return losses
 
     def _comparisons(
         self, shared: Comparison, positions: ReadPositions, counts: ArchiveCounts

@@ -15,6 +15,7 @@ from pathlib import Path
 from xxhash import xxh3_128
 
 from tarrafa.archive.foreign_archive_reader import ArchiveSource, Damage, ForeignRecord, RecordReader
+from tarrafa.archive.warc_writer import INFO_TYPE
 from tarrafa.crawl.warc_import.capture import (
     CAPTURES,
     REQUEST,
@@ -124,6 +125,8 @@ class Survey:
             tally["skipped: no Web address"] += 1
         elif "warc-segment-number" in record.fields:
             tally["skipped: a segment of a record"] += 1
+        elif record.kind == RESOURCE and record.fields.get("content-type", "").strip().lower() == INFO_TYPE:
+            tally["skipped: a resource that describes a file"] += 1
         elif record.kind == RESPONSE and not _is_http(record):
             tally["skipped: no HTTP response"] += 1
         else:

@@ -77,6 +77,7 @@ class Console:
         self.authenticator, self.api = authenticator, ApiRegistry()
         self.closing: Callable[[], None] = lambda: None  # called when the pages are no longer served
         self.suggests: Callable[[], bool] = lambda: False  # whether visitors can suggest sites now
+        self.can_watch: Callable[[Request], bool] = lambda request: False  # whether to show links to watches
         anybody, viewer, admin, audit = AccessLevel.OPEN, AccessLevel.VIEWER, AccessLevel.ADMIN, f"{CONSOLE_PATH}/audit"
         login_max, logout_max = LOGIN_BYTES_MAX, LOGOUT_BYTES_MAX
         self._pages = [

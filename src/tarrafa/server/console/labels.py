@@ -49,6 +49,11 @@ CREDENTIAL_KINDS = {
     "cookie": message("cookie"),
     "basic": message("user and password"),
 }
+WATCH_KINDS = {
+    "page": message("page"),
+    "site": message("site or host, with all hosts below it"),
+    "query": message("search"),
+}
 NODE_ROLES = {
     "worker": message("crawls"),
     "follower": message("indexes what it crawled"),
@@ -75,13 +80,16 @@ AUDIT_ACTIONS = (  # as the audit writes them
     message("act on a collection"),
     message("act on a host"),
     message("act on a status"),
+    message("add a watch"),
     message("change a secret"),
+    message("change a watch"),
     message("create a collection"),
     message("decide on suggestions"),
     message("edit a collection"),
     message("forget a node"),
     message("make a report"),
     message("order a node"),
+    message("remove a watch"),
     message("sign in"),
     message("sign out"),
     message("switch suggestions on or off"),

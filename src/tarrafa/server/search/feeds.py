@@ -78,42 +78,42 @@ def _safe_csv_cell(text: str) -> str:
 def to_rss(feed: SearchFeed) -> bytes:
     root = Element("rss", version="2.0")
     channel = SubElement(root, "channel")
-    _add(channel, "title", feed.title)
-    _add(channel, "link", feed.page)
-    _add(channel, "description", feed.title)
-    _add(channel, "lastBuildDate", _rfc822(_newest_date(feed)))
+    add_element(channel, "title", feed.title)
+    add_element(channel, "link", feed.page)
+    add_element(channel, "description", feed.title)
+    add_element(channel, "lastBuildDate", _rfc822(_newest_date(feed)))
     SubElement(channel, f"{{{ATOM}}}link", rel="self", type=RSS_TYPE, href=_xml_safe(feed.own))
     _add_opensearch_counts(channel, feed)
     for hit in feed.result.hits:
         item = SubElement(channel, "item")
-        _add(item, "title", hit.title or hit.url)
-        _add(item, "link", safe_href(hit.url))
-        _add(item, "guid", hit.url).set("isPermaLink", "true")
-        _add(item, "pubDate", _rfc822(hit.updated))
-        _add(item, "description", html.escape(hit.snippet))  # readers take it for HTML
-    return _document(root)
+        add_element(item, "title", hit.title or hit.url)
+        add_element(item, "link", safe_href(hit.url))
+        add_element(item, "guid", hit.url).set("isPermaLink", "true")
+        add_element(item, "pubDate", _rfc822(hit.updated))
+        add_element(item, "description", html.escape(hit.snippet))  # readers take it for HTML
+    return xml_document(root)
 
 
 def to_atom(feed: SearchFeed) -> bytes:
     root = Element("feed", xmlns=ATOM)  # unqualified names below it are in its namespace
-    _add(root, "title", feed.title)
-    _add(root, "id", feed.own)
-    _add(root, "updated", _newest_date(feed))
+    add_element(root, "title", feed.title)
+    add_element(root, "id", feed.own)
+    add_element(root, "updated", _newest_date(feed))
     author = SubElement(root, "author")
-    _add(author, "name", "Tarrafa")
+    add_element(author, "name", "Tarrafa")
     SubElement(root, "link", rel="self", type=ATOM_TYPE, href=_xml_safe(feed.own))
     SubElement(root, "link", rel="alternate", type="text/html", href=_xml_safe(feed.page))
     _add_opensearch_counts(root, feed)
     for hit in feed.result.hits:
         entry = SubElement(root, "entry")
-        _add(entry, "title", hit.title or hit.url).set("type", "text")
+        add_element(entry, "title", hit.title or hit.url).set("type", "text")
         SubElement(entry, "link", rel="alternate", href=_xml_safe(safe_href(hit.url)))
-        _add(entry, "id", hit.url)
-        _add(entry, "updated", hit.updated or _newest_date(feed))
+        add_element(entry, "id", hit.url)
+        add_element(entry, "updated", hit.updated or _newest_date(feed))
         if hit.date_kind == "published":
-            _add(entry, "published", hit.updated)
-        _add(entry, "summary", hit.snippet).set("type", "text")
-    return _document(root)
+            add_element(entry, "published", hit.updated)
+        add_element(entry, "summary", hit.snippet).set("type", "text")
+    return xml_document(root)
 
 
 def opensearch_description(base: str, _: Translator) -> bytes:
@@ -123,8 +123,8 @@ def opensearch_description(base: str, _: Translator) -> bytes:
         ("ShortName", "Tarrafa"), ("Description", _("Search the pages that were crawled")), ("InputEncoding", "UTF-8"),
         ("OutputEncoding", "UTF-8"), ("Language", _.code), ("AdultContent", "false"), ("SyndicationRight", "open"),
     ):  # fmt: skip
-        _add(root, name, text)
-    _add(root, "Image", f"{base}/static/logo.svg").set("type", "image/svg+xml")
+        add_element(root, name, text)
+    add_element(root, "Image", f"{base}/static/logo.svg").set("type", "image/svg+xml")
     for kind, template in (
         ("text/html", "/?q={searchTerms}&page={startPage?}"),
         (RSS_TYPE, "/search.rss?q={searchTerms}&n={count?}"),
@@ -134,17 +134,18 @@ def opensearch_description(base: str, _: Translator) -> bytes:
     ):
         SubElement(root, "Url", type=kind, template=_xml_safe(base + template))
     SubElement(root, "Url", type=OPENSEARCH_TYPE, template=_xml_safe(f"{base}/opensearch.xml"), rel="self")
-    return _document(root)
+    return xml_document(root)
 
 
 def _add_opensearch_counts(parent: Element, feed: SearchFeed) -> None:
     for name, value in (
         ("totalResults", feed.result.total), ("startIndex", feed.offset + 1), ("itemsPerPage", len(feed.result.hits)),
     ):  # fmt: skip
-        _add(parent, f"{{{OPENSEARCH}}}{name}", str(value))
+        add_element(parent, f"{{{OPENSEARCH}}}{name}", str(value))
 
 
-def _add(parent: Element, name: str, text: str) -> Element:
+def add_element(parent: Element, name: str, text: str) -> Element:
+    """A child with a text, whatever characters that has."""
     child = SubElement(parent, name)
     child.text = _xml_safe(text)
     return child
@@ -154,7 +155,7 @@ def _xml_safe(text: str) -> str:
     return _unfit("", text)
 
 
-def _document(root: Element) -> bytes:
+def xml_document(root: Element) -> bytes:
     written: bytes = tostring(root, "utf-8", xml_declaration=True)
     return written
 

@@ -1,0 +1,1 @@
+"""Watches: pages, sites and queries whose changes become a feed, a webhook call or a mail."""
