@@ -26,6 +26,7 @@ from typing import IO, NamedTuple, TypeVar
 import msgspec
 from isal import igzip_lib
 
+from tarrafa.archive.archive_settings import raise_if_disk_missing
 from tarrafa.archive.warc_writer import (
     COLLECTION_URI,
     CONVERSION,
@@ -347,6 +348,7 @@ def _scan(
     offset are undefined, and not read.
     """
     position = start
+    raise_if_disk_missing(path)
     with path.open("rb", buffering=buffer_bytes) as stream:
         stream.seek(start)
         while position < length:

@@ -9,6 +9,7 @@ is never read (`PageTakenDown`, `CaptureNotShown`). Knows nothing of HTTP reques
 from dataclasses import dataclass
 from pathlib import Path
 
+from tarrafa.archive.archive_settings import raise_if_disk_missing
 from tarrafa.archive.warc_reader import DamagedRecord, read_entry, read_record
 from tarrafa.captures.reader import Capture, CapturesReader
 from tarrafa.captures.timestamps import from_typed_date
@@ -135,6 +136,7 @@ class CaptureStore:
                 )
             ) from None
         except FileNotFoundError:
+            raise_if_disk_missing(path)
             raise DataError(message("{path}: is missing in the archive", path=path.name)) from None
         header, _, body = content.partition(b"\r\n\r\n")
         if b"\n\n" in header:  # line ends without carriage returns

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
+from tarrafa.archive.archive_settings import raise_if_any_disk_missing
 from tarrafa.archive.deletion_log import ArchiveDeletions
 from tarrafa.archive.projection import read_cursor
 from tarrafa.archive.warc_reader import Cursor
@@ -71,6 +72,7 @@ class Verification:
 
     def __init__(self, data: DataDirectory, *, deep: bool, progress: ProgressReporter = silent) -> None:
         data.check_version()
+        raise_if_any_disk_missing(data.archive)
         self._data, self._deep, self._progress = data, deep, progress
         self.expected = ExpectedContent()
         self.findings = Findings(self.expected.connection)
