@@ -441,6 +441,23 @@ def first_configuration(directory: Path, collection: str) -> msgspec.Raw | None:
     return None
 
 
+def read_collection_notes(path: Path, length: int) -> Iterator[CollectionNote]:
+    """The definitions of collections in a meta file; all other records are stepped over."""
+    for position, (_, content, _) in _scan(path, 0, length, lambda head: head.url.startswith(COLLECTION_URI)):
+        if content is not None:
+            yield decode_body(path, position, _decode_collection_note, content)
+
+
+def time_span(path: Path, length: int) -> tuple[float, float] | None:
+    """The times of the first and the last visit or note of a meta file; None if there is none."""
+    found: tuple[float, float] | None = None
+    for position, (head, _, _) in _scan(path, 0, length, lambda head: False):
+        if head.kind in {METADATA, RESOURCE}:
+            at = moment(path, position, head)
+            found = (at, at) if found is None else (min(found[0], at), max(found[1], at))
+    return found
+
+
 def read_events(
     directory: Path, starts: dict[str, float], tell: OnBytesRead = lambda size: None
 ) -> Iterator[ArchiveEvent]:

@@ -81,6 +81,7 @@ class CaptureStore:
         """Header and body of a capture."""
         if capture.noarchive:
             raise _not_shown(capture.url)
+        capture = self._present(capture)
         head, body = self._read_record(capture)
         with_body, body_head = capture, head
         if capture.is_revisit:
@@ -105,6 +106,7 @@ class CaptureStore:
         """The text of a capture: of the page as it was parsed at its visit, or of a body that is plain text."""
         if capture.noarchive:
             raise _not_shown(capture.url)
+        capture = self._present(capture)
         page = self._page(capture)
         if page is not None and page.text:
             return CaptureText(capture, page.text, page.title, page.language, frozenset(page.headings))
@@ -114,6 +116,13 @@ class CaptureStore:
         if payload.head.content_type.startswith("text/plain") and not payload.encoding:
             text = payload.body[:TEXT_BYTES_MAX].decode("utf-8", "replace")
         return CaptureText(capture, text, page.title if page is not None else "", location=location)
+
+    def _present(self, capture: Capture) -> Capture:
+        """The capture where it is now: a compaction may have moved it since it was found."""
+        if (self._archive / capture.filename).exists():
+            return capture
+        found = self.reader.nearest(capture.url, capture.timestamp)
+        return found if found is not None and found.timestamp == capture.timestamp else capture
 
     def _page(self, capture: Capture) -> Page | None:
         if capture.meta is None:

@@ -69,6 +69,9 @@ COMMANDS = {
         "Rebuild frontier, graph, index, triples or captures.",
     ),
     "verify": Command(OPERATE, "archive.verify:verify", "Check all data for damage, and repair it."),
+    "compact": Command(
+        OPERATE, "archive.compact:compact_command", "Remove old versions by retention rules; merge small archive files."
+    ),
     "export": Command(OPERATE, "rebuild_export_import:export", "Export frontier, statements or captures to a file."),
     "import": Command(
         OPERATE,

@@ -13,13 +13,13 @@ from typing import Annotated, Literal
 import typer
 
 from tarrafa.archive.warc_reader import bytes_behind, durable_lengths, survey_archive, visit_lengths
-from tarrafa.archive.warc_writer import recover_archive
 from tarrafa.captures import follower as captures
 from tarrafa.captures.reader import CapturesReader, KeyRange
 from tarrafa.cli.crawl import connected
 from tarrafa.cli.options import DEFAULT_DATA, CollectionFilter, Data, FrontierAddress, TokenFile
 from tarrafa.cli.output import EscapedOutput, ProgressBar
 from tarrafa.clock import Clock
+from tarrafa.crawl.compaction.switch import recover
 from tarrafa.crawl.rebuild_frontier import rebuild as rebuild_from_archive
 from tarrafa.crawl.scope.collection_loader import load_collection
 from tarrafa.errors import ConfigError, DataError, FrontierError
@@ -97,7 +97,7 @@ def rebuild(
     if lock is None:
         raise ConfigError(f"{directory.root}: a crawl runs here; stop it first")
     with lock:
-        recover_archive(directory.archive)
+        recover(directory)
         if what == "captures":
             print_line(f"captures: rebuilt, {counted(rebuild_captures(directory), 'capture')}")
             for name, offset, reason in islice(captures.damaged_records(directory), DAMAGED_SHOWN):

@@ -1,9 +1,10 @@
 """The data directory: paths, format version, lock, free space, and helpers for locks and atomic files.
 
 Beside the paths of `DataDirectory` there are files of single modules: lock (held by the supervisor while it runs),
-takedown.jsonl (takedowns and their removals, with author, time and reason), ontology.toml and ontology/ (rules for
-inferences from page statements), archive.toml (sizes and directories of the archive), secrets/ (credentials for crawled sites), search.toml (curation of the search), and
-accounts.json and definitions/ (accounts and long lists of roots of the console).
+takedown.jsonl (takedowns, erasures and legal holds, with author, time and reason), archive.toml (sizes and directories
+of the archive), ontology.toml and ontology/ (rules for inferences from page statements), secrets/ (credentials for
+crawled sites), search.toml (curation of the search), and accounts.json and definitions/ (accounts and long lists of
+roots of the console).
 """
 
 import fcntl

@@ -17,6 +17,7 @@ from tarrafa.archive.deletion_log import ArchiveDeletions
 from tarrafa.archive.warc_reader import ArchiveEvent, ArchiveSurvey
 from tarrafa.captures import follower as captures
 from tarrafa.clock import Clock
+from tarrafa.crawl.compaction.switch import finish_interrupted
 from tarrafa.crawl.rebuild_frontier import HistoryReplay, ReplayClock
 from tarrafa.crawl.rebuild_frontier import rebuild as rebuild_frontier
 from tarrafa.crawl.verify.archive_repair import ArchiveRepair, RepairLog
@@ -75,6 +76,7 @@ def repair(
         raise ConfigError(f"--from {replica}: is no folder")
     log, now = RepairLog(print_line), Clock.from_environment().now()
     with _locked(data):
+        finish_interrupted(data)
         if pending := ArchivePatches(data).finish_pending():
             log.add(f"{pending} patches that were interrupted are complete")
         found = _mend_archive(data, replica, progress, log, now)

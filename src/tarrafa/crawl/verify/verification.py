@@ -21,6 +21,7 @@ from tarrafa.archive.warc_writer import DurableLengths, warc_date
 from tarrafa.captures.follower import visit_key
 from tarrafa.captures.store import captures_file
 from tarrafa.clock import Clock, boottime
+from tarrafa.crawl.compaction.journal import is_interrupted
 from tarrafa.crawl.verify.archive_check import (
     ArchiveCheck,
     ArchiveCounts,
@@ -39,6 +40,7 @@ from tarrafa.crawl.verify.page_check import PageCheck
 from tarrafa.crawl.verify.store_comparison import Comparison, damage_of
 from tarrafa.errors import DataError
 from tarrafa.graph.graph_writer import graph_file
+from tarrafa.i18n import message
 from tarrafa.index import index_state, shards
 from tarrafa.parse.url import url_id
 from tarrafa.runtime.data_dir import DataDirectory, file_fingerprint
@@ -73,6 +75,12 @@ class Verification:
     def __init__(self, data: DataDirectory, *, deep: bool, progress: ProgressReporter = silent) -> None:
         data.check_version()
         raise_if_any_disk_missing(data.archive)
+        if is_interrupted(data):
+            raise DataError(
+                message(
+                    "{path}: a compaction runs here or was interrupted; `tarrafa compact` completes it", path=data.root
+                )
+            )
         self._data, self._deep, self._progress = data, deep, progress
         self.expected = ExpectedContent()
         self.findings = Findings(self.expected.connection)

@@ -1,0 +1,57 @@
+"""Command `compact`: removes what retention rules let go and what is to be erased, and merges small archive files."""
+
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from tarrafa.cli.options import DEFAULT_DATA, Data, Json, existing_data
+from tarrafa.cli.output import ProgressBar, console, print_json
+from tarrafa.crawl.compaction.compaction import Compaction, CompactionResult, compact
+from tarrafa.runtime.terminal import counted
+
+SHOWN_MAX = 50
+
+
+def compact_command(
+    data: Data = DEFAULT_DATA,
+    is_dry: Annotated[bool, typer.Option("--dry-run", help="List what would go; change nothing.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Remove old versions by the retention rules, and merge small files.
+
+    Which versions of a page stay is said by [archive] retention of its collection: all, unless it says otherwise.
+    Stop the crawl first. If killed, run it again: nothing is lost.
+    """
+    directory = existing_data(data)
+    if is_dry:
+        result, gone = Compaction(directory, ProgressBar).plan_only()
+    else:
+        result, gone = compact(directory, ProgressBar), []
+    if as_json:
+        fields = {name: getattr(result, name) for name in result.__struct_fields__}
+        print_json(fields | ({"captures": gone} if is_dry else {}))
+        return
+    for timestamp, url, collection in gone[:SHOWN_MAX]:
+        console.print(escape(f"{timestamp}  {collection}  {url}"))
+    if len(gone) > SHOWN_MAX:
+        console.print(f"and {len(gone) - SHOWN_MAX:,} more (--json lists all)")
+    _print_result(result, is_dry=is_dry)
+
+
+def _print_result(result: CompactionResult, *, is_dry: bool) -> None:
+    for note in result.notes:
+        console.print(escape(note))
+    for one in result.dropped:
+        what = f"{counted(one.versions, 'version')}, {counted(one.captures, 'capture')}, {one.bytes:,} bytes"
+        console.print(
+            escape(f"{one.collection} (retention {one.retention}): {what} {'would go' if is_dry else 'removed'}")
+        )
+    if not result.rewritten:
+        console.print(f"nothing to do: {counted(result.pairs_before, 'pair')} of files, {result.bytes_before:,} bytes")
+        return
+    sizes = f"{result.bytes_before:,} bytes" + (
+        "" if result.bytes_after is None else f" are {result.bytes_after:,} now"
+    )
+    verb = "would become" if is_dry else "became"
+    console.print(f"{counted(result.pairs_before, 'pair')} of files {verb} {result.pairs_after:,}: {sizes}")
