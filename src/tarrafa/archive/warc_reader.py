@@ -50,7 +50,7 @@ OnBytesRead = Callable[[int], None]
 PAGE_FIELDS = {TEXT_TYPE: "text", STATEMENTS_TYPE: "statements"}  # of a page, by the type of their conversion records
 ALL_CONVERSIONS = frozenset(PAGE_FIELDS)
 READ_BYTES, ENTRY_BYTES = 256 << 10, 16 << 10  # read at once from a file: of many records, of one
-FILE_NAME = re.compile(r"tarrafa-\d{14}-(.+)-\d{5}")
+FILE_NAME = re.compile(r"tarrafa-\d{14}-(.+)-\d{5}(?:g\d+)?")  # g: how often a compaction has rewritten it
 INFO_BYTES_MAX = 4 << 10  # of the warcinfo record, which is some 300
 WHOLE_BYTES = 2000  # a member up to so long is inflated whole, in twice the time of its beginning
 # The beginning of a longer member. A head is some 300 bytes; one that is longer by its URLs is found in the whole.
@@ -439,6 +439,13 @@ def first_configuration(directory: Path, collection: str) -> msgspec.Raw | None:
             if content is not None:
                 return decode_body(path, position, _decode_collection_note, content).config
     return None
+
+
+def read_chosen(path: Path, length: int, wanted: UrlFilter) -> Iterator[tuple[RecordHead, bytes]]:
+    """Head and content of the records of some URLs; the others are stepped over."""
+    for _, (head, content, _) in _scan(path, 0, length, lambda head: wanted(head.url)):
+        if content is not None:
+            yield head, content
 
 
 def read_collection_notes(path: Path, length: int) -> Iterator[CollectionNote]:

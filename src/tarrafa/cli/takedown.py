@@ -13,8 +13,9 @@ from rich.markup import escape
 from tarrafa.cli.options import DEFAULT_DATA, Data, FrontierAddress, Json, TokenFile, current_user, existing_data
 from tarrafa.cli.output import console, print_result
 from tarrafa.clock import Clock
+from tarrafa.crawl.compaction.erasure import order_erasure, raise_if_held
 from tarrafa.crawl.supervisor.takedown_and_deletion_sync import sync_takedowns_once
-from tarrafa.errors import Unreachable
+from tarrafa.errors import ConfigError, Unreachable
 from tarrafa.frontier.address import Address, from_command_line
 from tarrafa.index import follower as index
 from tarrafa.runtime.data_dir import DataDirectory
@@ -26,6 +27,10 @@ app = typer.Typer(no_args_is_help=True, help="Take down a URL, host or site from
 
 What = Annotated[str, typer.Argument(metavar="URL|host:NAME|site:NAME", help="site:NAME includes all hosts below it.")]
 Reason = Annotated[str, typer.Option("--reason", help="Reason, for the log.")]
+ACTIONS: dict[Action, str] = {
+    "add": "taken down", "lift": "lifted", "hold": "legal hold", "release": "legal hold lifted",
+    "erase": "to be erased", "cancel": "not to be erased", "erased": "erased",
+}  # fmt: skip
 HOLD_ACTIONS = ("hold", "release")
 By = Annotated[str | None, typer.Option("--by", help="Who decided it, for the log. Default: the current user.")]
 
@@ -88,15 +93,52 @@ app.command("release", help=RELEASE_HELP)(
 )
 
 
+@app.command("erase")
+def erase(
+    what: What,
+    reason: Annotated[str, typer.Option("--reason", help="Reason, for the log. Required.")] = "",
+    by: By = None,
+    confirmed: Annotated[
+        str | None, typer.Option("--confirm", metavar="NAME", help="The target again, instead of typing it.")
+    ] = None,
+    is_cancel: Annotated[bool, typer.Option("--cancel", help="Cancel the order; it stays taken down.")] = False,
+    data: Data = DEFAULT_DATA,
+    where: FrontierAddress = None,
+    token_file: TokenFile = None,
+) -> None:
+    """Order to erase a URL, host or site: its bytes are removed from the archive after a waiting time.
+
+    It is taken down at once. When the waiting time is over (7 days; erase_wait in DATA/archive.toml), `tarrafa compact`
+    erases it. Until then --cancel or `takedown lift` cancel the order. Refused under a legal hold.
+    """
+    target, address, directory = parse_target(what), from_command_line(where, token_file), existing_data(data)
+    who, now = by or current_user(), Clock.from_environment().now()
+    if is_cancel:
+        ended = record_action(directory, "cancel", target, who, reason, now)
+        print_line(f"{target}: {'no order to erase it' if ended is None else 'the order to erase is cancelled'}")
+    else:
+        if not reason.strip():
+            raise ConfigError("--reason is missing: why is it erased?")
+        raise_if_held(directory, [target])
+        typed = confirmed if confirmed is not None else typer.prompt(f"Type {target} to have its bytes erased")
+        if typed.strip() != str(target):
+            raise ConfigError(f"{typed.strip()[:200]!r} is not {target}; nothing was changed")
+        entry = order_erasure(directory, target, who, reason, now)
+        due = "is ordered already" if entry is None else f"will be erased after {entry.due:%Y-%m-%d %H:%M} UTC"
+        print_line(f"{target}: taken down; {due}, by `tarrafa compact`")
+    _apply(directory, address)
+
+
 @app.command("list")
 def list_(
     data: Data = DEFAULT_DATA,
     whole: Annotated[bool, typer.Option("--all", help="Show the whole log, with lifted takedowns.")] = False,
     as_json: Json = False,
 ) -> None:
-    """List the takedowns in force: target, user, time and reason."""
+    """List the takedowns, orders to erase and legal holds in force: target, user, time and reason."""
     found = read_entries(existing_data(data))
-    shown = found if whole else list(in_force(found).values())
+    orders = [one for kind in ("add", "erase", "hold") for one in in_force(found, kind).values()]
+    shown = found if whole else orders
     print_result(shown, as_json, lambda shown: _print_takedowns(shown, whole=whole))
 
 
@@ -105,6 +147,6 @@ def _print_takedowns(shown: list[TakedownEntry], *, whole: bool) -> None:
         console.print("Nothing was ever taken down." if whole else "Nothing is taken down.")
         return
     for entry in shown:  # no table: targets must not be shortened
-        action = {"add": "taken down  ", "lift": "lifted      "}[entry.action] if whole else ""
+        action = f"{ACTIONS[entry.action]:<24}" if whole or entry.action != "add" else ""
         why = f": {' '.join(entry.reason.split())}" if entry.reason else ""
         console.print(f"{entry.at:%Y-%m-%d %H:%M:%S}  {action}{escape(f'{entry.target}  by {entry.who}{why}')}")

@@ -215,7 +215,7 @@ def test_an_interrupted_switch_is_named_by_verify_and_finished_by_the_next_start
     before = state(data)
     monkeypatch.setattr(switch, "_move_programs", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        compaction.compact(data, compaction.silent)
+        compaction.compact(data)
     monkeypatch.undo()
     assert Journal.is_committed(data)
     with pytest.raises(DataError, match="tarrafa compact"):

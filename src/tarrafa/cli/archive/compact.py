@@ -5,8 +5,9 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from tarrafa.cli.options import DEFAULT_DATA, Data, Json, existing_data
+from tarrafa.cli.options import DEFAULT_DATA, Data, Json, current_user, existing_data
 from tarrafa.cli.output import ProgressBar, console, print_json
+from tarrafa.clock import Clock
 from tarrafa.crawl.compaction.compaction import Compaction, CompactionResult, compact
 from tarrafa.runtime.terminal import counted
 
@@ -18,16 +19,19 @@ def compact_command(
     is_dry: Annotated[bool, typer.Option("--dry-run", help="List what would go; change nothing.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Remove old versions by the retention rules, and merge small files.
+    """Erase what is due, remove old versions by the retention rules, and merge small files.
 
-    Which versions of a page stay is said by [archive] retention of its collection: all, unless it says otherwise.
+    Orders to erase (`tarrafa takedown erase`) are carried out when their waiting time is over. Which versions of a page
+    stay is said by [archive] retention of its collection: all, unless it says otherwise.
+
     Stop the crawl first. If killed, run it again: nothing is lost.
     """
     directory = existing_data(data)
     if is_dry:
         result, gone = Compaction(directory, ProgressBar).plan_only()
     else:
-        result, gone = compact(directory, ProgressBar), []
+        now = Clock.from_environment().now()
+        result, gone = compact(directory, ProgressBar, current_user(), now), []
     if as_json:
         fields = {name: getattr(result, name) for name in result.__struct_fields__}
         print_json(fields | ({"captures": gone} if is_dry else {}))
@@ -40,6 +44,8 @@ def compact_command(
 
 
 def _print_result(result: CompactionResult, *, is_dry: bool) -> None:
+    for target in result.erased:
+        console.print(escape(f"{target}: {'would be erased' if is_dry else 'erased'}"))
     for note in result.notes:
         console.print(escape(note))
     for one in result.dropped:

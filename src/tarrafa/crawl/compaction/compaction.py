@@ -7,13 +7,15 @@ with gaps stay as they are. With the rule `all`, which is the default, no record
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 
 import msgspec
 
 from tarrafa.archive.archive_settings import raise_if_any_disk_missing, read_settings
 from tarrafa.archive.file_rewrite import ReadMember, RewrittenVisit
 from tarrafa.captures import follower as captures
+from tarrafa.clock import Clock
+from tarrafa.crawl.compaction.erasure import due_erasures, erase_due
 from tarrafa.crawl.compaction.file_groups import (
     ArchivePair,
     CompactionGroup,
@@ -26,6 +28,7 @@ from tarrafa.crawl.compaction.group_rewriter import GroupRewriter, UnreadablePai
 from tarrafa.crawl.compaction.retention_plan import DroppedCaptures, RetentionPlan, retention_rules
 from tarrafa.crawl.compaction.switch import recover
 from tarrafa.crawl.verify.losses import quarantine_folder
+from tarrafa.crawl.verify.verification import ProgressReporter, silent
 from tarrafa.errors import ConfigError, DataError
 from tarrafa.i18n import message
 from tarrafa.model import VisitRecord
@@ -33,14 +36,6 @@ from tarrafa.runtime.data_dir import DataDirectory, try_lock
 from tarrafa.takedown import LegalHolds, read_entries
 
 WASTE_SHARE = 0.1  # a full file is rewritten when so much of it goes
-Advance = Callable[[int], None]
-ProgressReporter = Callable[[str, int], AbstractContextManager[Advance]]
-
-
-@contextmanager
-def silent(what: str, total: int) -> Iterator[Advance]:
-    """Report no progress."""
-    yield lambda size: None
 
 
 class CompactionResult(msgspec.Struct, frozen=True):
@@ -53,6 +48,7 @@ class CompactionResult(msgspec.Struct, frozen=True):
     bytes_after: int | None  # None: nothing was done
     dropped: list[DroppedCaptures]
     notes: list[str]
+    erased: list[str] = []
 
 
 @contextmanager
@@ -108,7 +104,10 @@ class Compaction:
         with self._plan() as plan:
             pairs = complete_pairs(self._data)
             groups = self._choose(plan, pairs)
-            return self._result(pairs, groups, plan.summary(), None), list(plan.captures())
+            result = self._result(pairs, groups, plan.summary(), None)
+            due = due_erasures(read_entries(self._data), Clock.from_environment().now())
+            named = msgspec.structs.replace(result, erased=[str(one.target) for one in due])
+            return named, list(plan.captures())
 
     def run(self) -> CompactionResult:
         """Compact."""
@@ -174,7 +173,12 @@ class Compaction:
         return CompactionResult(rewritten, len(before), pairs_after, size, bytes_after, dropped, notes)
 
 
-def compact(data: DataDirectory, progress: ProgressReporter) -> CompactionResult:
-    """Compact the archive of a data directory."""
+def compact(
+    data: DataDirectory, progress: ProgressReporter = silent, who: str = "", now: float = 0.0
+) -> CompactionResult:
+    """Erase what is due, and compact the archive of a data directory."""
     with locked_for_compaction(data):
-        return Compaction(data, progress).run()
+        due = due_erasures(read_entries(data), now)
+        erased, held = erase_due(data, due, progress, who, now)
+        result = Compaction(data, progress).run()
+    return msgspec.structs.replace(result, erased=erased, notes=[*held, *result.notes])

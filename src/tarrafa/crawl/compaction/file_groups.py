@@ -41,7 +41,6 @@ class ArchivePair:
 class CompactionGroup:
     """Pairs that become one."""
 
-    worker: str
     pairs: list[ArchivePair] = field(default_factory=list)
 
     @property
@@ -59,7 +58,7 @@ class CompactionGroup:
         if name not in names:
             return [self]
         place = names.index(name)
-        parts = (CompactionGroup(self.worker, part) for part in (self.pairs[:place], self.pairs[place + 1 :]))
+        parts = (CompactionGroup(part) for part in (self.pairs[:place], self.pairs[place + 1 :]))
         return [one for one in parts if one.is_useful]
 
     @property
@@ -116,13 +115,13 @@ def group_pairs(pairs: list[ArchivePair], readers: ReaderCursors, full: int) -> 
     for pair in pairs:
         if worker_of(pair.name) and readers.is_imported(pair):
             by_worker.setdefault(worker_of(pair.name), []).append(pair)
-    for worker, mine in by_worker.items():
+    for mine in by_worker.values():
         open_group: CompactionGroup | None = None
         for pair in sorted(mine, key=lambda one: (one.span or (0.0, 0.0), one.name)):
             if pair.span is None:  # not a small one
-                groups.append(CompactionGroup(worker, [pair]))
+                groups.append(CompactionGroup([pair]))
             elif open_group is None or not _fits(open_group, pair, readers, full):
-                open_group = CompactionGroup(worker, [pair])
+                open_group = CompactionGroup([pair])
                 groups.append(open_group)
             else:
                 open_group.pairs.append(pair)

@@ -7,12 +7,10 @@ holds DATA/lock.
 
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime
 
 from tarrafa.archive.archive_settings import directory_for_new_files
 from tarrafa.archive.file_rewrite import PairRewriter, RewriteChoice
 from tarrafa.archive.warc_reader import DamagedRecord
-from tarrafa.clock import Clock
 from tarrafa.crawl.compaction.file_groups import CompactionGroup
 from tarrafa.crawl.compaction.journal import Journal, discard, folder_of
 from tarrafa.crawl.compaction.switch import finish
@@ -50,7 +48,7 @@ class GroupRewriter:
     """Rewrites groups of files, a batch at a time. The caller holds DATA/lock."""
 
     def __init__(self, data: DataDirectory, advance: Advance = lambda size: None) -> None:
-        self._data, self._advance, self._serial = data, advance, 0
+        self._data, self._advance = data, advance
 
     def batches(self, groups: list[CompactionGroup]) -> Iterator[list[CompactionGroup]]:
         """Batches for which there is space."""
@@ -88,7 +86,7 @@ class GroupRewriter:
 
     def _build(self, journal: Journal, group: CompactionGroup, choice: RewriteChoice) -> None:
         directory = directory_for_new_files(self._data.archive)
-        name = self._new_name(group.worker)
+        name = next_name(group.pairs[0].name)
         numbers = journal.add_sources(name, {one.name: one.lengths for one in group.pairs})
         rewriter = PairRewriter(self._data.archive, choice, _JournalledPlaces(journal, numbers), self._advance)
         try:
@@ -97,10 +95,11 @@ class GroupRewriter:
             raise UnreadablePair(rewriter.reading, error) from None
         journal.add_output(directory, pair)
 
-    def _new_name(self, worker: str) -> str:
-        """A name like that of any other file of this worker."""
-        stamp = datetime.fromtimestamp(Clock.from_environment().now(), UTC).strftime("%Y%m%d%H%M%S")
-        self._serial += 1
-        while (self._data.archive / f"tarrafa-{stamp}-{worker}-{self._serial:05d}.durable").exists():
-            self._serial += 1
-        return f"tarrafa-{stamp}-{worker}-{self._serial:05d}"
+
+def next_name(name: str) -> str:
+    """The name of a file that replaces another one and those after it: it stands at the same place in the order of
+    names, in which a rebuild reads the archive. It was never used before."""
+    base, generation, number = name.rpartition("g")
+    if generation and base[-5:].isdecimal() and number.isdecimal():
+        return f"{base}g{int(number) + 1}"
+    return f"{name}g1"
