@@ -441,6 +441,12 @@ def first_configuration(directory: Path, collection: str) -> msgspec.Raw | None:
     return None
 
 
+def scan_heads(path: Path, length: int) -> Iterator[tuple[int, int, RecordHead]]:
+    """Offset, length and head of each record."""
+    for position, (head, _, size) in _scan(path, 0, length, lambda head: False):
+        yield position, size, head
+
+
 def read_chosen(path: Path, length: int, wanted: UrlFilter) -> Iterator[tuple[RecordHead, bytes]]:
     """Head and content of the records of some URLs; the others are stepped over."""
     for _, (head, content, _) in _scan(path, 0, length, lambda head: wanted(head.url)):

@@ -227,18 +227,13 @@ class _FilePair:
             self._warc.write(CONVERSION, date, headers, exchange.rendered)
 
     def append_visit(self, record: VisitRecord) -> None:
-        page, date = record.page, warc_date(record.outcome.at)
-        target = f"WARC-Target-URI: {one_line(record.url)}\r\n"
-        if page is not None:
-            bare = msgspec.structs.replace(page, text="", statements="", wording=0, code_spans=(), language_chars=0)
-            record = msgspec.structs.replace(record, page=bare)
+        date, target = warc_date(record.outcome.at), f"WARC-Target-URI: {one_line(record.url)}\r\n"
+        record, texts = split_texts(record)
         headers = f"{target}Content-Type: {METADATA_TYPE}\r\n"
         metadata = self.meta.write(METADATA, date, headers, msgspec.json.encode(record))
-        conversions = () if page is None else ((page.text, TEXT_TYPE), (page.statements, STATEMENTS_TYPE))
-        for content, content_type in conversions:
-            if content:
-                headers = f"{target}Content-Type: {content_type}\r\nWARC-Refers-To: {metadata}\r\n"
-                self.meta.write(CONVERSION, date, headers, content.encode("utf-8", "surrogatepass"))
+        for content_type, content in texts:
+            headers = f"{target}Content-Type: {content_type}\r\nWARC-Refers-To: {metadata}\r\n"
+            self.meta.write(CONVERSION, date, headers, content)
         self._visits_end = self.meta.file.tell()
 
     def append_note(self, note: Note, at: float) -> None:
@@ -345,6 +340,17 @@ class WarcWriter:
         pair = _FilePair(name, durable_fd, directory_for_new_files(self._directory))
         sync_directory(self._directory)
         return pair
+
+
+def split_texts(record: VisitRecord) -> tuple[VisitRecord, list[tuple[str, bytes]]]:
+    """The record of a visit without the texts of its page, which are records of their own; and these, by type."""
+    page = record.page
+    if page is None:
+        return record, []
+    bare = msgspec.structs.replace(page, text="", statements="", wording=0, code_spans=(), language_chars=0)
+    texts = [(TEXT_TYPE, page.text), (STATEMENTS_TYPE, page.statements)]
+    encoded = [(kind, text.encode("utf-8", "surrogatepass")) for kind, text in texts if text]
+    return msgspec.structs.replace(record, page=bare), encoded
 
 
 def _note_uri(note: Note) -> str:

@@ -58,7 +58,7 @@ NAMES_SHOWN = 3  # of workers that prevent an export
 
 def rebuild(
     what: Annotated[
-        Literal["graph", "index", "triples", "captures", "frontier"], typer.Argument(help="What to rebuild.")
+        Literal["graph", "index", "triples", "captures", "frontier", "parse"], typer.Argument(help="What to rebuild.")
     ],
     data: Data = DEFAULT_DATA,
     collections: Annotated[
@@ -78,11 +78,14 @@ def rebuild(
         ),
     ] = None,
 ) -> None:
-    """Rebuild frontier, graph, index, triples or captures.
+    """Rebuild frontier, graph, index, triples or captures; or parse all stored pages again.
 
     Stop the crawl first. The old index answers searches until the new one is complete; the disk must hold both.
 
     If killed, run it again: frontier and index are unchanged, the others are incomplete until then.
+
+    parse: today's parser reads the archived bodies; graph, index and triples are made from its results. If killed, it
+    goes on where it was.
     """
     directory = DataDirectory(data)
     if what == "frontier":
@@ -93,6 +96,9 @@ def rebuild(
     if layout is not None and what != "index":
         raise ConfigError(f"--shards is for the index only, not for the {what}")
     directory.check_version()
+    if what == "parse":
+        print_line(rebuild_parse(directory))
+        return
     lock = directory.try_lock()
     if lock is None:
         raise ConfigError(f"{directory.root}: a crawl runs here; stop it first")
@@ -420,6 +426,17 @@ def rebuild_index(data: DataDirectory, divided: str | None) -> int:
     if there and there != fitting:
         rebuild_triples(data)
     return count
+
+
+def rebuild_parse(data: DataDirectory) -> str:
+    """Parse all stored pages again; the message to print."""
+    from tarrafa.crawl.compaction.reparse import reparse
+
+    result = reparse(data, ProgressBar)
+    for note in result.notes:
+        print_note(note)
+    kept = f"{result.refused:,} refused and {result.without_body:,} without a body keep their old records"
+    return f"parse: {counted(result.parsed, 'page')} parsed again; {kept}"
 
 
 def rebuild_captures(data: DataDirectory) -> int:

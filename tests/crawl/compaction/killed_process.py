@@ -1,5 +1,6 @@
-"""A compaction that kills itself with SIGKILL at its N-th call of a function: `python -m ... DATA N`. 0: never; it
-prints how many calls there are before the journal is committed, and in all."""
+"""A compaction, or another change of the archive, that kills itself with SIGKILL at its N-th call of a function:
+`python -m ... DATA N [erase|parse]`. 0: never; it prints how many calls there are before the journal is committed, and
+in all."""
 
 import os
 import signal
@@ -9,10 +10,13 @@ from typing import Any
 
 from tarrafa.crawl.compaction.compaction import compact
 from tarrafa.crawl.compaction.journal import Journal
+from tarrafa.crawl.compaction.reparse import reparse
 from tarrafa.runtime.data_dir import DataDirectory
 
+FAR_FUTURE = 4e9
 
-def main(root: str, kill_at: int) -> None:
+
+def main(root: str, kill_at: int, what: str = "") -> None:
     calls = 0
 
     def count(frame: Any, event: str, argument: Any) -> None:
@@ -29,10 +33,14 @@ def main(root: str, kill_at: int) -> None:
 
     Journal.commit = noted_commit  # type: ignore[method-assign, assignment]
     sys.setprofile(count)
-    compact(DataDirectory(Path(root)))
+    data = DataDirectory(Path(root))
+    if what == "parse":
+        reparse(data)
+    else:
+        compact(data, now=FAR_FUTURE if what == "erase" else 0.0)
     sys.setprofile(None)
     sys.stdout.write(f"{commits[0]} {calls}\n")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(sys.argv[1], int(sys.argv[2]), *sys.argv[3:])

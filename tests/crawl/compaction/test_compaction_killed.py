@@ -27,8 +27,8 @@ SEED = 11
 READ_BEFORE = 55  # visits that a program has read
 
 
-def run_killed(data: DataDirectory, at: int) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "tests.crawl.compaction.killed_process", str(data.root), str(at)]
+def run_killed(data: DataDirectory, at: int, what: str = "") -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "tests.crawl.compaction.killed_process", str(data.root), str(at), what]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

@@ -47,15 +47,17 @@ class UnreadablePair(DataError):
 class GroupRewriter:
     """Rewrites groups of files, a batch at a time. The caller holds DATA/lock."""
 
-    def __init__(self, data: DataDirectory, advance: Advance = lambda size: None) -> None:
-        self._data, self._advance = data, advance
+    def __init__(
+        self, data: DataDirectory, advance: Advance = lambda size: None, batch_bytes: int = BATCH_BYTES
+    ) -> None:
+        self._data, self._advance, self._batch_bytes = data, advance, batch_bytes
 
     def batches(self, groups: list[CompactionGroup]) -> Iterator[list[CompactionGroup]]:
         """Batches for which there is space."""
         batch: list[CompactionGroup] = []
         for group in groups:
             free = shutil.disk_usage(directory_for_new_files(self._data.archive)).free
-            if batch and sum(one.size for one in batch) + group.size > min(BATCH_BYTES, free * FREE_SHARE):
+            if batch and sum(one.size for one in batch) + group.size > min(self._batch_bytes, free * FREE_SHARE):
                 yield batch
                 batch = []
             if group.size > free:

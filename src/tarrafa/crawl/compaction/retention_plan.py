@@ -5,7 +5,7 @@ legal hold, belongs to no collection, or lies in a file that is not rewritten, s
 `revisit` record that stays refers. Memory does not grow with the archive.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Container, Iterator
 from contextlib import closing
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -17,7 +17,9 @@ from tarrafa import config
 from tarrafa.archive.warc_reader import durable_lengths, meta_path, read_collection_notes
 from tarrafa.captures.store import NO_COLLECTION, RESPONSE_KIND, open_reader
 from tarrafa.captures.surt import surt
+from tarrafa.config import Collection
 from tarrafa.crawl.compaction.retention_rule import VersionSighting, kept_versions
+from tarrafa.model import CollectionNote
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.sqlite import open_sqlite_readonly, rows
 from tarrafa.takedown import LegalHolds
@@ -71,21 +73,22 @@ class DroppedCaptures(msgspec.Struct, frozen=True):
         return DroppedCaptures(self.collection, self.retention, *sums)
 
 
-def retention_rules(data: DataDirectory) -> dict[str, str]:
-    """The retention rules of the collections: those of the frontier here, else of the newest definitions in the
-    archive."""
-    found: dict[str, str] = {}
+def collection_definitions(data: DataDirectory) -> dict[str, Collection]:
+    """The definitions of the collections: those of the frontier here, else the newest ones in the archive."""
     if data.frontier.exists():
         with closing(open_sqlite_readonly(data.frontier)) as connection:
             stored = rows(connection, "SELECT name, config FROM collection")
-        return {name: config.decode_collection(bytes(content)).archive.retention for name, content in stored}
-    newest: dict[str, int] = {}
+        return {name: config.decode_collection(bytes(content)) for name, content in stored}
+    newest: dict[str, CollectionNote] = {}
     for file, length in durable_lengths(data.archive).items():
         for note in read_collection_notes(meta_path(data.archive, file), length):
-            if note.revision >= newest.get(note.collection, 0):
-                newest[note.collection] = note.revision
-                found[note.collection] = config.decode_collection(bytes(note.config)).archive.retention
-    return found
+            newest[note.collection] = max(note, newest.get(note.collection, note), key=lambda one: one.revision)
+    return {name: config.decode_collection(bytes(note.config)) for name, note in newest.items()}
+
+
+def retention_rules(data: DataDirectory) -> dict[str, str]:
+    """The retention rules of the collections."""
+    return {name: one.archive.retention for name, one in collection_definitions(data).items()}
 
 
 class RetentionPlan:
@@ -101,14 +104,13 @@ class RetentionPlan:
     def __exit__(self, *_: object) -> None:
         self._connection.close()
 
-    def make(self, rewritable: Collection[str] | Callable[[str], bool]) -> None:
+    def make(self, rewritable: Container[str]) -> None:
         """Choose what goes from these files."""
         self._connection.execute(f"DROP TABLE IF EXISTS dropped; DROP TABLE IF EXISTS needed; {SCHEMA}")
-        can_go = rewritable if callable(rewritable) else rewritable.__contains__
         with closing(open_reader(self._data)) as captures, self._connection:
             self._names = dict(rows(captures, "SELECT file, name FROM files"))
             self._collections = dict(rows(captures, "SELECT collection, name FROM collections"))
-            there = {number for number, name in self._names.items() if can_go(name)}
+            there = {number for number, name in self._names.items() if name in rewritable}
             if all(rule == KEEP_ALL for rule in self._rules.values()):
                 return
             for _, group in groupby(map(_Row._make, captures.execute(CAPTURES)), key=lambda row: row.urlkey):
