@@ -70,7 +70,9 @@ COMMANDS = {
     ),
     "verify": Command(OPERATE, "archive.verify:verify", "Check all data for damage, and repair it."),
     "compact": Command(
-        OPERATE, "archive.compact:compact_command", "Remove old versions by retention rules; merge small archive files."
+        OPERATE,
+        "archive.compact:compact_command",
+        "Remove old versions, erase what is due, merge files.",
     ),
     "export": Command(OPERATE, "rebuild_export_import:export", "Export frontier, statements or captures to a file."),
     "import": Command(

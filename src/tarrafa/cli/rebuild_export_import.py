@@ -78,7 +78,7 @@ def rebuild(
         ),
     ] = None,
 ) -> None:
-    """Rebuild frontier, graph, index, triples or captures; or parse all stored pages again.
+    """Rebuild frontier, graph, index, triples or captures.
 
     Stop the crawl first. The old index answers searches until the new one is complete; the disk must hold both.
 

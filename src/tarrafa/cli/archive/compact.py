@@ -19,7 +19,7 @@ def compact_command(
     is_dry: Annotated[bool, typer.Option("--dry-run", help="List what would go; change nothing.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Erase what is due, remove old versions by the retention rules, and merge small files.
+    """Remove old versions, erase what is due, merge files.
 
     Orders to erase (`tarrafa takedown erase`) are carried out when their waiting time is over. Which versions of a page
     stay is said by [archive] retention of its collection: all, unless it says otherwise.
@@ -49,15 +49,13 @@ def _print_result(result: CompactionResult, *, is_dry: bool) -> None:
     for note in result.notes:
         console.print(escape(note))
     for one in result.dropped:
-        what = f"{counted(one.versions, 'version')}, {counted(one.captures, 'capture')}, {one.bytes:,} bytes"
-        console.print(
-            escape(f"{one.collection} (retention {one.retention}): {what} {'would go' if is_dry else 'removed'}")
-        )
+        what = f"{counted(one.versions, 'version')}, {counted(one.captures, 'capture')}, {counted(one.bytes, 'byte')}"
+        fate = "would go" if is_dry else "removed"
+        console.print(escape(f"{one.collection} (retention {one.retention}): {what} {fate}"))
+    before, size = counted(result.pairs_before, "pair"), counted(result.bytes_before, "byte")
     if not result.rewritten:
-        console.print(f"nothing to do: {counted(result.pairs_before, 'pair')} of files, {result.bytes_before:,} bytes")
+        console.print(f"nothing to rewrite: {before} of files, {size}")
         return
-    sizes = f"{result.bytes_before:,} bytes" + (
-        "" if result.bytes_after is None else f" are {result.bytes_after:,} now"
-    )
+    now = "" if result.bytes_after is None else f", now {counted(result.bytes_after, 'byte')}"
     verb = "would become" if is_dry else "became"
-    console.print(f"{counted(result.pairs_before, 'pair')} of files {verb} {result.pairs_after:,}: {sizes}")
+    console.print(f"{before} of files {verb} {result.pairs_after:,}: {size}{now}")

@@ -54,14 +54,14 @@ UNUSED_ROBOTS = "DELETE FROM robots WHERE digest NOT IN (SELECT robots_digest FR
 URLS_OF_HOST = "SELECT name, url.id, url FROM url JOIN collection ON collection.id = collection WHERE host = ?"
 
 
-class _VisitPart(msgspec.Struct):
+class _ErasedVisitPart(msgspec.Struct):
     """The part of a visit that an erasure needs."""
 
     collection: str
     removed: str = ""
 
 
-_decode_part = msgspec.json.Decoder(_VisitPart).decode
+_decode_part = msgspec.json.Decoder(_ErasedVisitPart).decode
 
 
 # -- orders ------------------------------------------------------------------------------------------------------------

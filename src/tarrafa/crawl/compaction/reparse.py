@@ -77,7 +77,7 @@ class _Place(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Waiting:
+class _WaitingPage:
     """A page that is being parsed."""
 
     start: int
@@ -268,7 +268,7 @@ class PairParser:
 
     async def parse_pair(self, pair: ArchivePair) -> None:
         """Parse the pages of a pair, in order: the memory of a host learns from one page after the other."""
-        path, waiting = meta_path(self.data.archive, pair.name), deque[_Waiting]()
+        path, waiting = meta_path(self.data.archive, pair.name), deque[_WaitingPage]()
         pool = ParserPool(len(os.sched_getaffinity(0)))
         try:
             with ExitStack() as stack:
@@ -289,7 +289,7 @@ class PairParser:
 
     def _begin(
         self, pool: ParserPool, bodies: StoredBodies, start: int, head: RecordHead, record: VisitRecord
-    ) -> _Waiting | None:
+    ) -> _WaitingPage | None:
         """Begin to parse a kept page; None: its record stays as it is."""
         definition = self._definitions.get(record.collection)
         if record.page is None or record.removed or not record.outcome.kept or definition is None:
@@ -299,7 +299,7 @@ class PairParser:
         if found is None or job is None:
             self.result.without_body += 1
             return None
-        return _Waiting(start, record, found[0].head, bool(found[1]), asyncio.create_task(pool.parse(job)))
+        return _WaitingPage(start, record, found[0].head, bool(found[1]), asyncio.create_task(pool.parse(job)))
 
     def _job(
         self, record: VisitRecord, response: FetchResponse, rendered: bytes, definition: tuple[Collection, Admission]
@@ -310,7 +310,7 @@ class PairParser:
         job = decode_capture(visit, response, *definition).job
         return rendered_job(job, rendered) if job is not None and rendered else job
 
-    def _settle(self, file: str, one: _Waiting, parsed: ParseJobResult) -> None:
+    def _settle(self, file: str, one: _WaitingPage, parsed: ParseJobResult) -> None:
         record = one.record
         collection, admission = self._definitions[record.collection]
         if one.is_rendered and parsed.page is not None and record.page is not None and record.rendered is not None:
