@@ -62,10 +62,9 @@ _SPELLINGS = [UrlIdentity(fold, strip) for fold in (False, True) for strip in (F
 TargetKind = Literal["url", "host", "site", "collection"]  # collections: legal holds only
 OrderKind = Literal["add", "hold", "erase"]
 Action = Literal["add", "lift", "hold", "release", "erase", "cancel", "erased"]
-# what begins an order, by the actions that begin or end it
-ORDERS: dict[str, OrderKind] = {
+# What begins an order, by the actions that begin or end it. `erased` ends none: each machine erases its own archive.
+ORDERS: dict[Action, OrderKind] = {
     "add": "add", "lift": "add", "hold": "hold", "release": "hold", "erase": "erase", "cancel": "erase",
-    "erased": "erase",
 }  # fmt: skip
 log = logging.getLogger(__name__)
 
@@ -181,7 +180,7 @@ NO_TAKEDOWNS = TakedownSet()
 def in_force(entries: Iterable[TakedownEntry], order: OrderKind = "add") -> dict[TakedownTarget, TakedownEntry]:
     """The last action on each target that is taken down (held, to be erased), the earliest first."""
     last: dict[TakedownTarget, TakedownEntry] = {}
-    for entry in sorted((one for one in entries if ORDERS[one.action] == order), key=_rank):
+    for entry in sorted((one for one in entries if ORDERS.get(one.action) == order), key=_rank):
         last.pop(entry.target, None)
         last[entry.target] = entry
     return {target: entry for target, entry in last.items() if entry.action == order}
@@ -336,8 +335,8 @@ def record_action(
     with _locked_log(data) as (file, path):
         file.seek(0)
         known, _ = _parse_lines(path, file.read(LOG_BYTES_MAX + 1))
-        order = ORDERS[action]
-        if (target in in_force(known, order)) == (action == order):
+        order = ORDERS.get(action)
+        if order is not None and (target in in_force(known, order)) == (action == order):
             return None
         if action in ("erase", "erased") and (hold := LegalHolds(known).overlapping(target)) is not None:
             raise HeldByLaw(

@@ -13,7 +13,7 @@ from rich.markup import escape
 from tarrafa.cli.options import DEFAULT_DATA, Data, FrontierAddress, Json, TokenFile, current_user, existing_data
 from tarrafa.cli.output import console, print_result
 from tarrafa.clock import Clock
-from tarrafa.crawl.compaction.erasure import order_erasure, raise_if_held
+from tarrafa.crawl.compaction.erasure import order_erasure, pending_erasures, raise_if_held
 from tarrafa.crawl.supervisor.takedown_and_deletion_sync import sync_takedowns_once
 from tarrafa.errors import ConfigError, Unreachable
 from tarrafa.frontier.address import Address, from_command_line
@@ -136,8 +136,9 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """List the takedowns, orders to erase and legal holds in force: target, user, time and reason."""
-    found = read_entries(existing_data(data))
-    orders = [one for kind in ("add", "erase", "hold") for one in in_force(found, kind).values()]
+    directory = existing_data(data)
+    found = read_entries(directory)
+    orders = [*in_force(found).values(), *pending_erasures(directory), *in_force(found, "hold").values()]
     shown = found if whole else orders
     print_result(shown, as_json, lambda shown: _print_takedowns(shown, whole=whole))
 

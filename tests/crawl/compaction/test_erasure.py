@@ -9,11 +9,12 @@ import pytest
 
 from tarrafa.archive.warc_reader import follow
 from tarrafa.captures.capture_access import CaptureStore
+from tarrafa.cli.options import current_user
 from tarrafa.crawl.compaction import erasure
 from tarrafa.crawl.compaction.compaction import compact
 from tarrafa.errors import NotFound, PageTakenDown
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.takedown import TakedownTarget, in_force, read_entries, takedown_log_path
+from tarrafa.takedown import TakedownTarget, append_entries, in_force, read_entries, takedown_log_path
 from tests.crawl.compaction.versions import (
     COLLECTION,
     assert_clean,
@@ -23,6 +24,7 @@ from tests.crawl.compaction.versions import (
     run,
     set_file_size,
 )
+from tests.crawl.verify.conftest import copy_of
 
 PAGE = "http://www.site.test/p3.html"
 WORDS = (b"pagina3 ", b"pagina3\n", b"revisao8")
@@ -82,16 +84,10 @@ def test_nothing_of_what_is_erased_is_left_anywhere(data, target):
         assert (entry.record.removed == "erased") == erases(target, entry.record.url)
         assert entry.record.removed != "erased" or (entry.record.page, entry.record.outcome.payload) == (None, "")
     assert [(one.action, one.who, one.reason) for one in read_entries(data)] == [
-        ("erase", one_user(), "court order 12"),
-        ("add", one_user(), "court order 12"),
+        ("erase", current_user(), "court order 12"),
+        ("add", current_user(), "court order 12"),
         ("erased", "ana", "court order 12"),
     ]
-
-
-def one_user() -> str:
-    from tarrafa.cli.options import current_user
-
-    return current_user()
 
 
 def erases(target: str, url: str) -> bool:
@@ -164,6 +160,20 @@ def test_a_legal_hold_refuses_an_order_and_stops_one_that_was_given_before(data,
     assert any("legal hold" in note for note in result.notes)
     run("takedown", "release", hold, "--data", data.root)
     assert erase(data) == [target]
+
+
+def test_each_machine_erases_in_its_own_archive(data, tmp_path):
+    other = copy_of(data, tmp_path / "other")
+    order(data, PAGE)
+    append_entries(other, read_entries(data))
+    assert erase(data) == [PAGE]
+    append_entries(other, read_entries(data))
+    assert (erase(data), erase(other), erase(other)) == ([], [PAGE], [])
+    assert files_with(other, b"pagina3 revisao") == []
+    assert "to be erased" not in run("takedown", "list", "--data", data.root)
+    run("takedown", "lift", PAGE, "--data", data.root)
+    order(data, PAGE)
+    assert erase(data, days=20) == [PAGE], "it can be ordered again"
 
 
 def test_orders_and_holds_are_listed(data):

@@ -100,12 +100,13 @@ class Compaction:
 
     def plan_only(self) -> tuple[CompactionResult, list[tuple[str, str, str]]]:
         """What a compaction would do, and each capture that would go: timestamp, URL, collection."""
-        captures.catch_up(self._data) if not captures.captures_are_current(self._data) else None
+        if not captures.captures_are_current(self._data):
+            captures.catch_up(self._data)
         with self._plan() as plan:
             pairs = complete_pairs(self._data)
             groups = self._choose(plan, pairs)
             result = self._result(pairs, groups, plan.summary(), None)
-            due = due_erasures(read_entries(self._data), Clock.from_environment().now())
+            due = due_erasures(self._data, Clock.from_environment().now())
             named = msgspec.structs.replace(result, erased=[str(one.target) for one in due])
             return named, list(plan.captures())
 
@@ -178,7 +179,7 @@ def compact(
 ) -> CompactionResult:
     """Erase what is due, and compact the archive of a data directory."""
     with locked_for_compaction(data):
-        due = due_erasures(read_entries(data), now)
+        due = due_erasures(data, now)
         erased, held = erase_due(data, due, progress, who, now)
         result = Compaction(data, progress).run()
     return msgspec.structs.replace(result, erased=erased, notes=[*held, *result.notes])

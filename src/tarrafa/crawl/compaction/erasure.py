@@ -6,12 +6,15 @@ visits become *tombstones*: which URL was visited when, and nothing of what was 
 archive is made anew, which is the only way to be sure that nothing of a page is left in any of it; and the line
 `erased` is written. Promises: what is under a legal hold is never erased, whenever the hold was set. Killed at any
 moment, the order is still due, and is carried out by the next run. Other pages stay as they are, with their links to
-erased ones.
+erased ones. Each machine carries out an order in its own archive.
+
+    DATA/erased.json    the orders that were carried out here
 """
 
 from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime
+from pathlib import Path
 
 import msgspec
 
@@ -33,7 +36,7 @@ from tarrafa.frontier.replay import FrontierReplay
 from tarrafa.i18n import message
 from tarrafa.model import Outcome, Status, VisitRecord
 from tarrafa.parse.url import canonical, host_name
-from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.data_dir import DataDirectory, write_atomically
 from tarrafa.runtime.public_suffix_list import bundled_suffix_list
 from tarrafa.runtime.sqlite import rows
 from tarrafa.takedown import (
@@ -78,11 +81,29 @@ def order_erasure(
     return entry
 
 
-def due_erasures(entries: list[TakedownEntry], now: float) -> list[TakedownEntry]:
-    """The orders whose waiting time is over."""
+def pending_erasures(data: DataDirectory) -> list[TakedownEntry]:
+    """The orders that were not carried out on this machine."""
+    done = _carried_out(data)
+    return [one for one in in_force(read_entries(data), "erase").values() if _identity(one) not in done]
+
+
+def due_erasures(data: DataDirectory, now: float) -> list[TakedownEntry]:
+    """Those of them whose waiting time is over."""
     at = datetime.fromtimestamp(now, UTC)
-    orders = in_force(entries, "erase").values()
-    return [one for one in orders if one.due is msgspec.UNSET or one.due <= at]
+    return [one for one in pending_erasures(data) if one.due is msgspec.UNSET or one.due <= at]
+
+
+def _identity(order: TakedownEntry) -> str:
+    return f"{order.at.isoformat()} {order.target}"
+
+
+def _carried_out_path(data: DataDirectory) -> Path:
+    return data.root / "erased.json"
+
+
+def _carried_out(data: DataDirectory) -> list[str]:
+    path = _carried_out_path(data)
+    return msgspec.json.decode(path.read_bytes(), type=list[str]) if path.exists() else []
 
 
 def raise_if_held(data: DataDirectory, targets: list[TakedownTarget]) -> None:
@@ -176,6 +197,8 @@ class Erasure:
                 rebuild_projection(self._data, store, advance)
         for one in self._orders:
             record_action(self._data, "erased", one.target, who, one.reason, now)
+        done = [*_carried_out(self._data), *map(_identity, self._orders)]
+        write_atomically(_carried_out_path(self._data), msgspec.json.encode(done))
 
     # -- the archive -----------------------------------------------------------------------------------------------
 
