@@ -13,7 +13,7 @@ from rich.markup import escape
 from tarrafa.cli.options import DEFAULT_DATA, Data, FrontierAddress, Json, TokenFile, current_user, existing_data
 from tarrafa.cli.output import console, print_result
 from tarrafa.clock import Clock
-from tarrafa.crawl.compaction.erasure import order_erasure, pending_erasures, raise_if_held
+from tarrafa.crawl.compaction.erase_orders import order_erasure, pending_erasures, raise_if_held
 from tarrafa.crawl.supervisor.takedown_and_deletion_sync import sync_takedowns_once
 from tarrafa.errors import ConfigError, Unreachable
 from tarrafa.frontier.address import Address, from_command_line

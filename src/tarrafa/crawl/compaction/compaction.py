@@ -15,7 +15,8 @@ from tarrafa.archive.archive_settings import raise_if_any_disk_missing, read_set
 from tarrafa.archive.file_rewrite import ReadMember, RewrittenVisit
 from tarrafa.captures import follower as captures
 from tarrafa.clock import Clock
-from tarrafa.crawl.compaction.erasure import due_erasures, erase_due
+from tarrafa.crawl.compaction.erase_orders import due_erasures
+from tarrafa.crawl.compaction.erasure import erase_due
 from tarrafa.crawl.compaction.file_groups import (
     ArchivePair,
     CompactionGroup,

@@ -6,24 +6,18 @@ visits become *tombstones*: which URL was visited when, and nothing of what was 
 archive is made anew, which is the only way to be sure that nothing of a page is left in any of it; and the line
 `erased` is written. Promises: what is under a legal hold is never erased, whenever the hold was set. Killed at any
 moment, the order is still due, and is carried out by the next run. Other pages stay as they are, with their links to
-erased ones. Each machine carries out an order in its own archive.
-
-    DATA/erased.json    the orders that were carried out here
+erased ones.
 """
 
 from collections.abc import Callable
 from contextlib import closing
-from datetime import UTC, datetime
-from pathlib import Path
 
 import msgspec
 
-from tarrafa.archive.archive_settings import read_settings
 from tarrafa.archive.file_rewrite import ReadMember, RewrittenVisit
 from tarrafa.archive.warc_reader import durable_lengths, meta_path, read_chosen
 from tarrafa.archive.warc_writer import METADATA
-from tarrafa.captures import follower as captures
-from tarrafa.captures.store import captures_file
+from tarrafa.crawl.compaction.erase_orders import held_error, note_carried_out, raise_if_held
 from tarrafa.crawl.compaction.file_groups import ArchivePair, CompactionGroup, complete_pairs
 from tarrafa.crawl.compaction.group_rewriter import GroupRewriter
 from tarrafa.crawl.rebuild_frontier import ReplayClock
@@ -36,15 +30,13 @@ from tarrafa.frontier.replay import FrontierReplay
 from tarrafa.i18n import message
 from tarrafa.model import Outcome, Status, VisitRecord
 from tarrafa.parse.url import canonical, host_name
-from tarrafa.runtime.data_dir import DataDirectory, write_atomically
+from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.public_suffix_list import bundled_suffix_list
 from tarrafa.runtime.sqlite import rows
 from tarrafa.takedown import (
     LegalHolds,
     TakedownEntry,
     TakedownSet,
-    TakedownTarget,
-    in_force,
     read_entries,
     record_action,
 )
@@ -65,68 +57,6 @@ class _ErasedVisitPart(msgspec.Struct):
 
 
 _decode_part = msgspec.json.Decoder(_ErasedVisitPart).decode
-
-
-# -- orders ------------------------------------------------------------------------------------------------------------
-
-
-def order_erasure(
-    data: DataDirectory, target: TakedownTarget, who: str, reason: str, now: float
-) -> TakedownEntry | None:
-    """Order to erase a target, which is taken down at once; None if that is ordered already."""
-    raise_if_held(data, [target])
-    wait_s = float(read_settings(data.archive).erase_wait)
-    entry = record_action(data, "erase", target, who, reason, now, wait_s=wait_s)
-    record_action(data, "add", target, who, reason, now)
-    return entry
-
-
-def pending_erasures(data: DataDirectory) -> list[TakedownEntry]:
-    """The orders that were not carried out on this machine."""
-    done = _carried_out(data)
-    return [one for one in in_force(read_entries(data), "erase").values() if _identity(one) not in done]
-
-
-def due_erasures(data: DataDirectory, now: float) -> list[TakedownEntry]:
-    """Those of them whose waiting time is over."""
-    at = datetime.fromtimestamp(now, UTC)
-    return [one for one in pending_erasures(data) if one.due is msgspec.UNSET or one.due <= at]
-
-
-def _identity(order: TakedownEntry) -> str:
-    return f"{order.at.isoformat()} {order.target}"
-
-
-def _carried_out_path(data: DataDirectory) -> Path:
-    return data.root / "erased.json"
-
-
-def _carried_out(data: DataDirectory) -> list[str]:
-    path = _carried_out_path(data)
-    return msgspec.json.decode(path.read_bytes(), type=list[str]) if path.exists() else []
-
-
-def raise_if_held(data: DataDirectory, targets: list[TakedownTarget]) -> None:
-    """Raise `HeldByLaw` if a legal hold covers a part of these targets, or a collection that has captures of them."""
-    holds = LegalHolds(read_entries(data))
-    for target in targets:
-        hold = holds.overlapping(target)
-        if hold is not None:
-            raise _held(target, str(hold))
-    if not holds.collections or not captures.captures_are_current(data):
-        return
-    covered = TakedownSet(targets)
-    sql = "SELECT url, name FROM captures JOIN collections USING (collection)"
-    with captures_file(data).reading() as connection:
-        for url, name in connection.execute(sql):
-            if name in holds.collections and covered.covers(url):
-                raise _held(targets[0], f"collection:{name}")
-
-
-def _held(target: TakedownTarget, hold: str) -> HeldByLaw:
-    return HeldByLaw(
-        message("{target}: {hold} is under a legal hold; nothing is erased", target=str(target), hold=hold)
-    )
 
 
 def erase_due(
@@ -197,8 +127,7 @@ class Erasure:
                 rebuild_projection(self._data, store, advance)
         for one in self._orders:
             record_action(self._data, "erased", one.target, who, one.reason, now)
-        done = [*_carried_out(self._data), *map(_identity, self._orders)]
-        write_atomically(_carried_out_path(self._data), msgspec.json.encode(done))
+        note_carried_out(self._data, self._orders)
 
     # -- the archive -----------------------------------------------------------------------------------------------
 
@@ -226,7 +155,7 @@ class Erasure:
                 if head.kind == METADATA:
                     visit = _decode_part(content)
                     if visit.collection in self._holds.collections:
-                        raise _held(self._orders[0].target, f"collection:{visit.collection}")
+                        raise held_error(self._orders[0].target, f"collection:{visit.collection}")
                     found |= visit.removed != "erased"
                 else:
                     found = True
