@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,7 +13,7 @@ from tarrafa.archive.warc_reader import bytes_behind, follow
 from tarrafa.archive.warc_writer import WarcWriter, read_durable
 from tarrafa.captures import follower as captures
 from tarrafa.captures.capture_access import CaptureStore
-from tarrafa.crawl.compaction import compaction, switch
+from tarrafa.crawl.compaction import compaction, group_rewriter, switch
 from tarrafa.crawl.compaction.journal import Journal
 from tarrafa.errors import DataError
 from tarrafa.graph import follower as graph
@@ -33,6 +34,7 @@ from tests.crawl.compaction.versions import (
     set_retention,
 )
 from tests.crawl.verify import planted
+from tests.crawl.verify.conftest import copy_of
 from tests.graph.archived_web import small_web, write
 from tests.warc_check import check_warc_file
 
@@ -186,6 +188,52 @@ def test_a_damaged_file_stays_as_it_is_and_is_named(data):
     assert [one for one in result["notes"] if name in one and "stays as it is" in one]
     assert damaged.read_bytes() == content
     assert bodies(data)
+
+
+def test_a_full_file_is_rewritten_only_if_a_tenth_of_it_goes(data, monkeypatch):
+    compact(data)
+    set_file_size(data, 100_000)
+    (name,) = pairs(data)
+    set_retention(data, "last 4")
+    assert json.loads(run("compact", "--data", data.root, "--dry-run", "--json"))["captures"] == []
+    assert compact(data)["rewritten"] == 0
+    monkeypatch.setattr(compaction, "WASTE_SHARE", 0.001)
+    assert compact(data)["rewritten"] == 1
+    assert pairs(data) == [name.replace("g1", "g2")]
+
+
+def of_one_run(imported: DataDirectory, folder: Path) -> int:
+    data = copy_of(imported, folder / "one-run")
+    set_retention(data, "last 1")
+    set_file_size(data, 10_000_000)
+    compact(data)
+    return len(captures_of(data))
+
+
+def test_no_revisit_record_is_left_without_its_body_when_files_are_rewritten_one_by_one(
+    data, imported, tmp_path, monkeypatch
+):
+    """What a record of another batch refers to stays until that one is rewritten."""
+    set_retention(data, "last 1")
+    set_file_size(data, 1_000)
+    monkeypatch.setattr(compaction, "WASTE_SHARE", 0.0)
+    rewritten, left = list[list[str]](), dict[str, int]()
+    rewrite = group_rewriter.GroupRewriter.rewrite
+
+    def rewrite_and_check(rewriter, batch, choice):
+        rewrite(rewriter, batch, choice)
+        rewritten.append([pair.name for group in batch for pair in group.pairs])
+        assert len(bodies(data)) == len([one for one in captures_of(data) if not one.noarchive])
+        assert_clean(data)
+
+    monkeypatch.setattr(group_rewriter, "BATCH_BYTES", 1)
+    monkeypatch.setattr(group_rewriter.GroupRewriter.__init__, "__defaults__", (lambda size: None, 1))
+    monkeypatch.setattr(group_rewriter.GroupRewriter, "rewrite", rewrite_and_check)
+    for _ in range(3):
+        compact(data)
+        left[str(len(left))] = len(captures_of(data))
+    assert len(rewritten) > 5
+    assert left["1"] == left["2"] == of_one_run(imported, tmp_path)
 
 
 def test_a_reader_that_found_a_capture_before_finds_it_afterwards(data):

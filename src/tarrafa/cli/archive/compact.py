@@ -28,7 +28,7 @@ def compact_command(
     """
     directory = existing_data(data)
     if is_dry:
-        result, gone = Compaction(directory, ProgressBar).plan_only()
+        result, gone = Compaction(directory, ProgressBar).plan_only(None if as_json else SHOWN_MAX)
     else:
         now = Clock.from_environment().now()
         result, gone = compact(directory, ProgressBar, current_user(), now), []
@@ -36,10 +36,11 @@ def compact_command(
         fields = {name: getattr(result, name) for name in result.__struct_fields__}
         print_json(fields | ({"captures": gone} if is_dry else {}))
         return
-    for timestamp, url, collection in gone[:SHOWN_MAX]:
+    for timestamp, url, collection in gone:
         console.print(escape(f"{timestamp}  {collection}  {url}"))
-    if len(gone) > SHOWN_MAX:
-        console.print(f"and {len(gone) - SHOWN_MAX:,} more (--json lists all)")
+    rest = sum(one.captures for one in result.dropped) - len(gone)
+    if is_dry and rest > 0:
+        console.print(f"and {counted(rest, 'capture')} more (--json lists all)")
     _print_result(result, is_dry=is_dry)
 
 

@@ -8,6 +8,7 @@ with gaps stay as they are. With the rule `all`, which is the default, no record
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import islice
 
 import msgspec
 
@@ -99,8 +100,8 @@ class Compaction:
         self._full = int(read_settings(data.archive).file_size)
         self._unreadable: dict[str, str] = {}
 
-    def plan_only(self) -> tuple[CompactionResult, list[tuple[str, str, str]]]:
-        """What a compaction would do, and each capture that would go: timestamp, URL, collection."""
+    def plan_only(self, shown_max: int | None = None) -> tuple[CompactionResult, list[tuple[str, str, str]]]:
+        """What a compaction would do, and the captures that would go: timestamp, URL, collection."""
         if not captures.captures_are_current(self._data):
             captures.catch_up(self._data)
         with self._plan() as plan:
@@ -109,7 +110,7 @@ class Compaction:
             result = self._result(pairs, groups, plan.summary(), None)
             due = due_erasures(self._data, Clock.from_environment().now())
             named = msgspec.structs.replace(result, erased=[str(one.target) for one in due])
-            return named, list(plan.captures())
+            return named, list(islice(plan.captures(), shown_max))
 
     def run(self) -> CompactionResult:
         """Compact."""
@@ -131,7 +132,8 @@ class Compaction:
 
     def _choose(self, plan: RetentionPlan, pairs: list[ArchivePair]) -> list[CompactionGroup]:
         """The groups to rewrite: the second plan leaves out files of which too little goes."""
-        readable = [one for one in pairs if one.name not in self._unreadable]
+        readers = ReaderCursors(self._data)
+        readable = [one for one in pairs if one.name not in self._unreadable and readers.can_be_rewritten(one)]
         self._unreadable |= measure_small_pairs(self._data, readable, self._full)
         readable = [one for one in readable if one.name not in self._unreadable]
         plan.make({one.name for one in readable})
@@ -145,7 +147,7 @@ class Compaction:
         dropping = plan.bytes_by_file()
         for one in readable:
             one.drops = one.name in dropping
-        return group_pairs(readable, ReaderCursors(self._data), self._full)
+        return group_pairs(readable, readers, self._full)
 
     def _rewrite(self, rewriter: GroupRewriter, batch: list[CompactionGroup], plan: RetentionPlan) -> None:
         """Rewrite a batch; without the groups of pairs that turn out to be damaged."""

@@ -102,9 +102,10 @@ class ReaderCursors:
             for cursor in self._cursors
         )
 
-    def is_imported(self, pair: ArchivePair) -> bool:
-        """Whether the frontier knows all of a file of an import."""
-        return worker_of(pair.name) != IMPORT or self._imported.get(pair.name, 0) >= pair.lengths.meta
+    def can_be_rewritten(self, pair: ArchivePair) -> bool:
+        """Whether a pair is of a known worker; of an import the frontier must know all of it."""
+        is_known = worker_of(pair.name) != IMPORT or self._imported.get(pair.name, 0) >= pair.lengths.meta
+        return is_known and bool(worker_of(pair.name))
 
 
 def group_pairs(pairs: list[ArchivePair], readers: ReaderCursors, full: int) -> list[CompactionGroup]:
@@ -113,7 +114,7 @@ def group_pairs(pairs: list[ArchivePair], readers: ReaderCursors, full: int) -> 
     groups: list[CompactionGroup] = []
     by_worker: dict[str, list[ArchivePair]] = {}
     for pair in pairs:
-        if worker_of(pair.name) and readers.is_imported(pair):
+        if readers.can_be_rewritten(pair):
             by_worker.setdefault(worker_of(pair.name), []).append(pair)
     for mine in by_worker.values():
         open_group: CompactionGroup | None = None
