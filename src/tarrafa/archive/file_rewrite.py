@@ -140,6 +140,7 @@ class PairRewriter:
                 file.write(durable_line(durable))
                 _sync(file)
             sync_directory(folder)
+            sync_directory(folder.parent)
         return NewPair(name, durable)
 
     def _members(self, path: Path, end: int) -> Iterator[ReadMember]:

@@ -28,7 +28,7 @@ from tarrafa.cli.crawl import format_statuses, run_until_interrupted, time_left_
 from tarrafa.cli.options import DEFAULT_DATA, Data, FrontierAddress, Json, TokenFile
 from tarrafa.cli.output import CleanConsole, console, new_table, print_document, print_json, print_table
 from tarrafa.clock import Clock, boottime
-from tarrafa.crawl.compaction.archive_status import ArchiveStatus, archive_status
+from tarrafa.crawl.compaction.archive_status import ArchiveStatus, archive_status, measure_archive
 from tarrafa.crawl.explain.frontier_lookup import fetch_overview
 from tarrafa.crawl.verify.scrub import ScrubResult, read_scrub_result
 from tarrafa.errors import DataError, TarrafaError
@@ -255,7 +255,7 @@ class TopReader:
 
     def _growth(self) -> float | None:
         """Bytes a second, over the last samples."""
-        self._sizes.append((boottime(), archive_status(self._data, 0.0).bytes))
+        self._sizes.append((boottime(), measure_archive(self._data)[1]))
         (first, before), (last, size) = self._sizes[0], self._sizes[-1]
         return round(max(0, size - before) / (last - first)) if last > first else None
 
@@ -263,7 +263,7 @@ class TopReader:
 def _followers_of(data: DataDirectory, overview: FrontierOverview) -> FollowerStates:
     if not data.version.exists():
         return FollowerStates()
-    index, archive_bytes = index_status(data), archive_status(data, 0.0).bytes
+    index, archive_bytes = index_status(data), measure_archive(data)[1]
     pages = _kept_pages(overview, index)
     return FollowerStates(index, triples_status(data), graph_behind(data), archive_bytes, pages)
 

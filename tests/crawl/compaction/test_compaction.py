@@ -282,3 +282,20 @@ def test_other_indexers_read_the_new_files(data):
         [sys.executable, "-m", "warcio.cli", "check", "-v", str(path)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout
+
+
+def test_old_files_stay_if_a_new_one_is_not_whole(data, monkeypatch):
+    """As after a power cut of a disk that does not keep what it says."""
+    files = pairs(data)
+    place = switch._place_outputs
+
+    def place_and_lose(data, journal):
+        place(data, journal)
+        (output,) = journal.outputs()
+        path = data.archive / f"{output.name}.warc.gz"
+        path.write_bytes(path.read_bytes()[:-1])
+
+    monkeypatch.setattr(switch, "_place_outputs", place_and_lose)
+    with pytest.raises(DataError, match="the files it replaces stay"):
+        compaction.compact(data)
+    assert set(files) < set(pairs(data))

@@ -20,15 +20,21 @@ class ArchiveStatus(msgspec.Struct, frozen=True):
 
 
 def archive_status(data: DataDirectory, now: float) -> ArchiveStatus:
-    """What is there now; a file may be removed meanwhile."""
+    """What is there now."""
+    pairs, size = measure_archive(data)
+    pending = due = 0
+    with suppress(DataError):  # a damaged log is reported where it is obeyed
+        due = len(due_erasures(data, now))
+        pending = len(pending_erasures(data)) - due
+    return ArchiveStatus(pairs, size, pending, due)
+
+
+def measure_archive(data: DataDirectory) -> tuple[int, int]:
+    """The number of pairs of files, and their bytes; a file may be removed meanwhile."""
     pairs = size = 0
     with suppress(OSError), os.scandir(data.archive) as files:
         for file in files:
             with suppress(OSError):
                 pairs += file.name.endswith(".durable")
                 size += file.stat().st_size if file.name.endswith(".warc.gz") else 0
-    pending = due = 0
-    with suppress(DataError):  # a damaged log is reported where it is obeyed
-        due = len(due_erasures(data, now))
-        pending = len(pending_erasures(data)) - due
-    return ArchiveStatus(pairs, size, pending, due)
+    return pairs, size

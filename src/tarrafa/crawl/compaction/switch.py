@@ -17,12 +17,13 @@ import msgspec
 
 from tarrafa.archive.projection import lock_projection, read_cursor
 from tarrafa.archive.warc_reader import Cursor, meta_path
-from tarrafa.archive.warc_writer import recover_archive, remove_file
+from tarrafa.archive.warc_writer import read_durable, recover_archive, remove_file
 from tarrafa.captures.store import captures_file, writer_lock
 from tarrafa.crawl.compaction.journal import Journal, Output, discard, folder_of, is_interrupted, journal_path
 from tarrafa.crawl.warc_import.import_state import import_state_file
-from tarrafa.errors import write_errors
+from tarrafa.errors import DataError, write_errors
 from tarrafa.graph import graph_writer
+from tarrafa.i18n import message
 from tarrafa.index import index_state, shards
 from tarrafa.runtime.data_dir import DataDirectory, sync_directory, write_atomically
 from tarrafa.runtime.sqlite import SqliteFile, rows
@@ -109,6 +110,7 @@ def _place(archive: Path, output: Output, ending: str) -> None:
 
 def _remove_sources(data: DataDirectory, journal: Journal) -> None:
     """Remove the old pairs: the durable length first, so that nobody begins to read them."""
+    _check_outputs(data, journal)
     with write_errors(data.archive):
         for source in journal.sources():
             (data.archive / f"{source.name}.durable").unlink(missing_ok=True)
@@ -117,6 +119,19 @@ def _remove_sources(data: DataDirectory, journal: Journal) -> None:
             for path in (data.archive / f"{source.name}.warc.gz", meta_path(data.archive, source.name)):
                 remove_file(path)
         sync_directory(data.archive)
+
+
+def _check_outputs(data: DataDirectory, journal: Journal) -> None:
+    """Raise `DataError` unless every new file is there, whole."""
+    for output in journal.outputs():
+        files = ((f"{output.name}.warc.gz", output.lengths.warc), (f"{output.name}.meta.warc.gz", output.lengths.meta))
+        for name, length in files:
+            path = data.archive / name
+            if not path.exists() or path.stat().st_size != length:
+                raise DataError(message("{path}: is missing or incomplete; the files it replaces stay", path=path))
+        if read_durable(data.archive / f"{output.name}.durable") != output.lengths:
+            path = data.archive / f"{output.name}.durable"
+            raise DataError(message("{path}: is missing or incomplete; the files it replaces stay", path=path))
 
 
 # -- projections -------------------------------------------------------------------------------------------------------
