@@ -299,3 +299,4 @@ def test_old_files_stay_if_a_new_one_is_not_whole(data, monkeypatch):
     with pytest.raises(DataError, match="the files it replaces stay"):
         compaction.compact(data)
     assert set(files) < set(pairs(data))
+    assert set(graph.cursor(data)) <= set(files), "no reader was moved"

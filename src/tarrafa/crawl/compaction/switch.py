@@ -75,6 +75,7 @@ def finish(data: DataDirectory) -> None:
     try:
         with journal.errors:
             _place_outputs(data, journal)
+            _check_outputs(data, journal)
             move_projections(data, journal)
             _move_programs(data, journal)
             _move_import(data, journal)
@@ -110,7 +111,6 @@ def _place(archive: Path, output: Output, ending: str) -> None:
 
 def _remove_sources(data: DataDirectory, journal: Journal) -> None:
     """Remove the old pairs: the durable length first, so that nobody begins to read them."""
-    _check_outputs(data, journal)
     with write_errors(data.archive):
         for source in journal.sources():
             (data.archive / f"{source.name}.durable").unlink(missing_ok=True)
