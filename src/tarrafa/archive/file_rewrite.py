@@ -66,7 +66,11 @@ class RewrittenVisit(NamedTuple):
 
 
 class RewriteChoice(Protocol):
-    """Decides what stays."""
+    """Decides what stays. `drops_gaps`: gaps go, where a replica could fill in damaged bytes; else a pair with one is
+    refused."""
+
+    @property
+    def drops_gaps(self) -> bool: ...
 
     def keeps_capture(self, file: str, member: ReadMember) -> bool:
         """Whether a record of a response file stays, with its request (or robots.txt, or what else is there)."""
@@ -144,13 +148,13 @@ class PairRewriter:
         return NewPair(name, durable)
 
     def _members(self, path: Path, end: int) -> Iterator[ReadMember]:
-        """The records of a file, but for the first one, which says whose file it is. Another such record fills the
-        place of damaged bytes, which a replica may have: a file with a gap stays as it is."""
+        """The records of a file, but for the first one, which says whose file it is. Another such record is a gap: it
+        fills the place of damaged bytes."""
         for member in read_members(path, end) if end else ():
             self._tell(len(member.packed))
             if member.kind != WARCINFO:
                 yield member
-            elif member.position:
+            elif member.position and not self._choice.drops_gaps:
                 raise DamagedRecord(message("it is a gap, where bytes were damaged"))
 
     def _copy_captures(self, name: str, end: int, file: IO[bytes]) -> None:

@@ -12,6 +12,7 @@ from tarrafa.captures.capture_access import CaptureStore
 from tarrafa.cli.options import current_user
 from tarrafa.crawl.compaction import erasure
 from tarrafa.crawl.compaction.compaction import compact
+from tarrafa.crawl.verify.repair import repair
 from tarrafa.errors import NotFound, PageTakenDown
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.takedown import TakedownTarget, append_entries, in_force, read_entries, takedown_log_path
@@ -24,17 +25,16 @@ from tests.crawl.compaction.versions import (
     run,
     set_file_size,
 )
+from tests.crawl.verify import planted
 from tests.crawl.verify.conftest import copy_of
 
 PAGE = "http://www.site.test/p3.html"
-WORDS = (b"pagina3 ", b"pagina3\n", b"revisao8")
 NOW = datetime.now(UTC).timestamp()
 DAY_S = 86_400.0
-OURS = (".warc.gz",)
 
 
 def unpacked(content: bytes) -> Iterator[bytes]:
-    """A file as it is, and what gzip members, deflate streams and lz4 blocks in it hold."""
+    """A file as it is, and what gzip members in it hold."""
     yield content
     place = 0
     while (place := content.find(b"\x1f\x8b\x08", place)) >= 0:
@@ -196,6 +196,17 @@ def test_damaged_bytes_in_quarantine_are_erased_too(data):
     order(data, PAGE)
     erase(data)
     assert not kept.exists() and other.exists()
+
+
+def test_a_file_with_a_gap_is_erased_too(data):
+    planted.flip_in_text(data)
+    repair(data, None)
+    assert any((data.root / "quarantine").glob("*.gz.*"))
+    assert compact(data).notes, "else it stays as it is"
+    order(data, "site:site.test")
+    assert erase(data) == ["site:site.test"]
+    assert files_with(data, b"pagina3 revisao") == []
+    assert_clean(data)
 
 
 def test_an_erasure_that_was_interrupted_is_completed_by_the_next_run(data, monkeypatch):

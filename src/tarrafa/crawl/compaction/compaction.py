@@ -72,6 +72,8 @@ def locked_for_compaction(data: DataDirectory) -> Iterator[None]:
 class RetentionChoice:
     """Keeps all but the captures that a plan lets go; their visits say so, and lose their texts."""
 
+    drops_gaps = False
+
     def __init__(self, plan: RetentionPlan, names: list[str]) -> None:
         self._captures: dict[str, set[int]] = {}
         self._visits: dict[str, set[int]] = {}

@@ -81,6 +81,8 @@ def erase_due(
 class ErasureChoice:
     """Keeps all but the records of some URLs; of their visits a tombstone stays."""
 
+    drops_gaps = True  # a file with damaged bytes must not keep what is to be erased
+
     def __init__(self, orders: list[TakedownEntry]) -> None:
         self._covered = TakedownSet(one.target for one in orders)
 

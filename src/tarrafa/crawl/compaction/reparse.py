@@ -163,6 +163,8 @@ class ParsedPages:
 class ReparseChoice:
     """Keeps everything, and gives visits their new records."""
 
+    drops_gaps = False
+
     def __init__(self, parsed: ParsedPages) -> None:
         self._parsed = parsed
 
