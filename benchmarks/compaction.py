@@ -38,7 +38,7 @@ def write(data: DataDirectory, visits: int) -> None:
     words = ["".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=rng.randint(3, 10))) for _ in range(VOCABULARY)]
     pages = visits // VERSIONS
     for number in range(visits):
-        url, at = f"http://h{number % 200}.test/p{number % pages}.html", FIRST_AT + number * 1_000.0
+        url, at = f"http://h{number % pages % 200}.test/p{number % pages}.html", FIRST_AT + number * 1_000.0
         text = " ".join(rng.choices(words, k=WORDS))
         body = f"<html><title>{number}</title><body><p>{text}</p></body></html>".encode()
         exchange = WarcExchange(url, at, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", HEAD + body, len(HEAD))
