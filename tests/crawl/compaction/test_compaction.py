@@ -300,3 +300,13 @@ def test_old_files_stay_if_a_new_one_is_not_whole(data, monkeypatch):
         compaction.compact(data)
     assert set(files) < set(pairs(data))
     assert set(graph.cursor(data)) <= set(files), "no reader was moved"
+
+
+def test_each_part_of_index_and_triple_store_goes_on(data):
+    run("rebuild", "index", "--shards", "3", "--data", data.root)
+    set_retention(data, "last 2")
+    before = [hit[:2] for hit in hits(data)]
+    compact(data)
+    assert [hit[:2] for hit in hits(data)] == before
+    assert index.behind(data) == 0
+    assert_clean(data)
