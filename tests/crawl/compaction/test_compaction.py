@@ -210,9 +210,7 @@ def of_one_run(imported: DataDirectory, folder: Path) -> int:
     return len(captures_of(data))
 
 
-def test_no_revisit_record_is_left_without_its_body_when_files_are_rewritten_one_by_one(
-    data, imported, tmp_path, monkeypatch
-):
+def test_no_revisit_record_is_left_without_its_body_by_any_batch(data, imported, tmp_path, monkeypatch):
     """What a record of another batch refers to stays until that one is rewritten."""
     set_retention(data, "last 1")
     set_file_size(data, 1_000)

@@ -5,7 +5,7 @@ legal hold, belongs to no collection, or lies in a file that is not rewritten, s
 `revisit` record that stays refers. Memory does not grow with the archive.
 """
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Hashable, Iterator
 from contextlib import closing
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -128,21 +128,13 @@ class RetentionPlan:
             rule = self._rules.get(name, KEEP_ALL)
             keeps_all = number == NO_COLLECTION or rule == KEEP_ALL or self._holds.covers(url, name)
             versions = [self._version(row, bodies) for row in page]
-            kept = set(versions) if keeps_all else self._kept(rule, page, versions, rewritable)
+            kept = set(versions) if keeps_all else _kept(rule, page, versions)
             for row, version in zip(page, versions, strict=True):
-                if version not in kept:
+                if version not in kept and row.file in rewritable:
                     values = (row.file, row.offset, row.meta, row.length, number, row.kind == RESPONSE_KIND)
                     self._connection.execute("INSERT OR REPLACE INTO dropped VALUES (?, ?, ?, ?, ?, ?)", values)
                 elif row.kind != RESPONSE_KIND:
                     self._need(captures, row, version)
-
-    def _kept(self, rule: str, page: list[_Row], versions: list[Any], rewritable: set[int]) -> set[Any]:
-        sightings = [
-            VersionSighting(row.timestamp, version, row.status == "200" or row.kind != RESPONSE_KIND)
-            for row, version in zip(page, versions, strict=True)
-        ]
-        bound = {one for row, one in zip(page, versions, strict=True) if row.file not in rewritable}
-        return kept_versions(rule, sightings) | bound
 
     def _version(self, row: _Row, bodies: dict[tuple[int, Any], _Row]) -> tuple[object, ...]:
         """Where the body of a capture is, or what is said of it."""
@@ -154,7 +146,7 @@ class RetentionPlan:
         return surt(row.refers_url) if row.refers_url else row.urlkey, row.refers, row.digest
 
     def _need(self, captures: apsw.Connection, row: _Row, version: tuple[object, ...]) -> None:
-        """A kept revisit record refers to a record: this one stays, whatever page it is of."""
+        """A revisit record that stays refers to a record: this one stays, whatever page it is of."""
         found = [version] if len(version) == 2 else rows(captures, ORIGINAL, (*version, RESPONSE_KIND))
         self._connection.executemany("INSERT OR IGNORE INTO needed VALUES (?, ?)", found)
 
@@ -182,3 +174,11 @@ class RetentionPlan:
                     self._connection, "SELECT 1 FROM dropped WHERE (file, offset) = (?, ?)", (row.file, row.offset)
                 ):
                     yield f"{row.timestamp:014d}", row.url, self._collections.get(row.collection, "")
+
+
+def _kept(rule: str, page: list[_Row], versions: list[tuple[object, ...]]) -> set[Hashable]:
+    sightings = [
+        VersionSighting(row.timestamp, version, row.status == "200" or row.kind != RESPONSE_KIND)
+        for row, version in zip(page, versions, strict=True)
+    ]
+    return kept_versions(rule, sightings)
