@@ -25,7 +25,8 @@ from tests.conformance_data import CONFORMANCE_DIR
 from tarrafa.model import Page
 from tarrafa.parse.fingerprint import compared_id
 from tarrafa.parse.page import parse
-from tarrafa.revisit.change_rate import DAY_S, PRIOR_ALPHA, PRIOR_BETA, update_changed, update_unchanged
+from tarrafa.revisit import believe
+from tarrafa.revisit.change_rate import DAY_S
 
 PAGES, DAYS, SEED = 150, 60, 21
 SETTINGS = ("text", "content")
@@ -65,7 +66,7 @@ def _visit_daily(
     counts: dict[str, Counter[str]],
     ratios: dict[str, list[float]],
 ) -> None:
-    belief = dict.fromkeys(SETTINGS, (PRIOR_ALPHA, PRIOR_BETA))
+    observations: dict[str, list[tuple[float, bool]]] = {setting: [] for setting in SETTINGS}
     before = _ids(_page(article, number, 0))
     changes = 0
     for day in range(1, DAYS + 1):
@@ -80,11 +81,10 @@ def _visit_daily(
             counts[setting]["changes" if is_changed else "quiet"] += 1
             counts[setting]["false"] += is_seen and not is_changed
             counts[setting]["missed"] += is_changed and not is_seen
-            update = update_changed if is_seen else update_unchanged
-            belief[setting] = update(*belief[setting], DAY_S)
+            observations[setting].append((DAY_S, is_seen))
         before = now
-    for setting, (alpha, beta) in belief.items():
-        ratios[setting].append(alpha / beta * DAY_S / (max(changes, 0.5) / DAYS))
+    for setting, seen in observations.items():
+        ratios[setting].append(believe(seen)[0] * DAY_S / (max(changes, 0.5) / DAYS))
 
 
 def _ids(page: Page) -> dict[str, str]:

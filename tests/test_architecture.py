@@ -19,6 +19,7 @@ FLOORS = [
     {"coordinator"},
     {"simulate"},
     {"crawl"},
+    {"export"},
     {"search"},
     {"triples"},
     {"index"},

@@ -1,4 +1,5 @@
-"""pywb and cdxj-indexer in an environment of their own: made once, from the package index, or the test is skipped."""
+"""Programs of others (pywb, wacz, polars, pyspark), each kind in an environment of its own: made once, from the package
+index, or the test is skipped."""
 
 import contextlib
 import fcntl
@@ -16,36 +17,46 @@ import pytest
 
 from tests.ports import reserved_port
 
-PACKAGES = ("pywb==2.10.0", "cdxj-indexer==1.5.0", "warcio==1.8.1", "setuptools<80")
+PACKAGES = {
+    "archive-tools-1": ("pywb==2.10.0", "cdxj-indexer==1.5.0", "warcio==1.8.1", "setuptools<80"),
+    "wacz-tools-1": ("wacz==0.6.0", "warcio==1.8.1", "setuptools<80"),
+    "table-tools-1": ("polars==2.1.0",),
+    "spark-tools-1": ("pyspark==4.3.0", "warcio==1.8.1"),
+}
 INSTALL_S_MAX = 240
 START_S_MAX = 60.0
 
 
-@cache
 def archive_tools() -> Path:
-    """The folder with the programs. `TARRAFA_ARCHIVE_TOOLS` names a ready environment."""
+    """The folder with pywb and cdxj-indexer. `TARRAFA_ARCHIVE_TOOLS` names a ready environment."""
     if given := os.environ.get("TARRAFA_ARCHIVE_TOOLS"):
         return Path(given) / "bin"
-    folder = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "tarrafa" / "archive-tools-1"
+    return environment("archive-tools-1")
+
+
+@cache
+def environment(name: str) -> Path:
+    """The folder with the programs of an environment of `PACKAGES`."""
+    folder = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "tarrafa" / name
     folder.parent.mkdir(parents=True, exist_ok=True)
     with folder.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # the processes of pytest-xdist share it
         if not (folder / "ready").exists():
-            _install(folder)
+            _install(folder, PACKAGES[name])
     return folder / "bin"
 
 
-def _install(folder: Path) -> None:
+def _install(folder: Path, packages: tuple[str, ...]) -> None:
     commands = [
         [sys.executable, "-m", "venv", "--clear", str(folder)],
-        [str(folder / "bin" / "pip"), "install", "--quiet", "--disable-pip-version-check", *PACKAGES],
+        [str(folder / "bin" / "pip"), "install", "--quiet", "--disable-pip-version-check", *packages],
     ]
     try:
         for command in commands:
             subprocess.run(command, check=True, capture_output=True, timeout=INSTALL_S_MAX)
     except (subprocess.SubprocessError, OSError) as error:
         why = getattr(error, "stderr", b"") or b""
-        pytest.skip(f"pywb and cdxj-indexer cannot be installed here: {error} {why[-300:]!r}")
+        pytest.skip(f"{', '.join(packages)} cannot be installed here: {error} {why[-300:]!r}")
     (folder / "ready").touch()
 
 

@@ -82,7 +82,6 @@ def test_diff_says_what_changed(data):
         (("show", PAGE, "--raw", "--markdown"), "one of them"),
         (("show", SHY), "asks not to be shown from an archive"),
         (("diff", SHY, "2026", "2027"), "asks not to be shown from an archive"),
-        (("export", "captures", "-", "--format", "jsonl"), "are not for captures"),
     ],
 )
 def test_what_cannot_be_shown_is_said_in_one_line(data, arguments, told):

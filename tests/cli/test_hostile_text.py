@@ -59,6 +59,9 @@ COMMANDS: list[tuple[str, ...]] = [
     ("top", "--once"),
     ("takedown", "list"),
     ("query-log",),
+    ("sql", "SELECT url, title, text, server FROM pages JOIN visits USING (url)"),
+    ("sql", "SELECT * FROM links"),
+    ("sql", "SELECT * FROM entities"),
 ]
 DOCUMENTS: list[tuple[str, ...]] = [
     ("sparql", "SELECT * { ?s ?p ?o }", "--format", "tsv"),
@@ -67,6 +70,9 @@ DOCUMENTS: list[tuple[str, ...]] = [
     ("report", "c", "--json"),
     ("export", "statements", "-"),
     ("export", "frontier", "-", "--format", "jsonl"),
+    ("export", "pages", "-"),
+    ("export", "pages", "-", "--format", "markdown"),
+    ("sql", "SELECT * FROM pages", "--json"),
 ]
 
 
@@ -88,6 +94,7 @@ def crawled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     assert done.returncode == 0, done.stderr
     assert not FORBIDDEN.search(done.stdout + done.stderr)
     tarrafa("takedown", "add", "http://b.test/", "--reason", EVIL, "--data", folder / "data")
+    assert tarrafa("export", "parquet", "--data", folder / "data").returncode == 0
     with QueryLog(DataDirectory(folder / "data")) as log:
         log.record(f"praia {EVIL}", 1)
         log.record("praia \N{SOFT HYPHEN}", 0)

@@ -483,13 +483,13 @@ async def test_an_announced_change_is_a_reason_to_go_where_such_dates_are_believ
     await frontier.recompute_due(number, -(1 << 63), 100)
     for day in range(3):
         advance(DAY_S)
-        await frontier.discover(number, [replace(offer(page), announced=now() - 60) for page in pages[:3]])
+        await frontier.discover(number, [replace(offer(page), announced=now() - DAY_S / 2) for page in pages[:3]])
         if day == 0:
             assert await frontier.lease(worker, 10) == []
             await frontier.set_price(number, 0.0)
             await frontier.recompute_due(number, -(1 << 63), 100)
             await visit_all(frontier, worker, lambda visit: kept("b" if visit.url in pages[:3] else "a"), rounds=1)
-            await frontier.set_price(number, 1e5)
+            await frontier.set_price(number, 2.5e4)
             await frontier.recompute_due(number, -(1 << 63), 100)
         else:
             made = await visit_all(frontier, worker, lambda visit, day=day: kept(str(day)), rounds=1)

@@ -2,6 +2,7 @@
 
 import math
 import random
+import statistics
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarrafa.revisit import change_rate
+from tarrafa.revisit import believe, change_rate
+from tarrafa.revisit.change_rate import NO_PRIOR, RatePrior, RateSums, log_rate_prior, median_rate, rate_bounds
 
 DAY_S = change_rate.DAY_S
 
@@ -43,111 +45,213 @@ def maximum_likelihood_rate(gaps: Sequence[float], flags: Sequence[bool]) -> flo
     return (low + high) / 2
 
 
-def exact(alpha: float, beta: float, seen: list[tuple[float, bool]]) -> tuple[float, float]:
-    """Mean and deviation of the true posterior, by summing over rates."""
-    rates = np.geomspace(1e-12, 100, 400_001)
-    log = alpha * np.log(rates) - beta * rates  # one more power: the steps are geometric
+MINUTE, YEAR = 60.0, 365 * DAY_S
+SCALES = {"a minute": MINUTE, "an hour": 3600.0, "a day": DAY_S, "a year": YEAR}
+
+Visits = list[tuple[float, bool]]
+
+
+def watch(rng: random.Random, rate: float, gap: float, visits: int, regular: bool = True) -> Visits:
+    """What visits of a page see that changes at this rate."""
+    gaps = [gap if regular else rng.expovariate(1 / gap) for _ in range(visits)]
+    return [(one, rng.random() < -math.expm1(-rate * one)) for one in gaps]
+
+
+def watch_changes(rng: random.Random, rate: float, gap: float, changes: int) -> Visits:
+    """Visits until so many changes were seen."""
+    seen: Visits = []
+    while sum(changed for _, changed in seen) < changes:
+        seen += watch(rng, rate, gap, 1)
+    return seen
+
+
+def fit(seen: Visits, prior: RatePrior = NO_PRIOR, quiet: float = 0.0, dated: int = 0) -> tuple[float, float]:
+    gaps = [0] * (2 * change_rate.GAPS_MAX)
     for gap, changed in seen:
-        log += np.log(-np.expm1(-rates * gap)) if changed else -rates * gap
-    density = np.exp(log - log.max())
-    density /= density.sum()
-    mean = float((density * rates).sum())
-    return mean, math.sqrt(float((density * rates**2).sum()) - mean**2)
+        if changed:
+            change_rate.add_gap(gaps, gap)
+        else:
+            quiet += gap
+    return change_rate.fit_rate(quiet, dated, gaps, *prior)
 
 
-def follow(alpha: float, beta: float, seen: list[tuple[float, bool]]) -> tuple[float, float]:
+def exact_quantiles(seen: Visits, prior: RatePrior) -> tuple[float, float, float]:
+    """The 5, 50 and 95 % quantiles of the posterior under a log-normal prior, by summing over rates."""
+    logs = np.linspace(prior.mean - 40, prior.mean + 40, 160_001)
+    rates = np.exp(logs)
+    density = -((logs - prior.mean) ** 2) * prior.precision / 2
     for gap, changed in seen:
-        alpha, beta = (
-            change_rate.update_changed(alpha, beta, gap) if changed else change_rate.update_unchanged(alpha, beta, gap)
-        )
-    return alpha, beta
+        with np.errstate(divide="ignore", over="ignore"):
+            density += np.log(-np.expm1(-rates * gap)) if changed else -rates * gap
+    shares = np.cumsum(np.exp(density - density.max()))
+    low, middle, high = (float(np.exp(np.interp(share, shares / shares[-1], logs))) for share in (0.05, 0.5, 0.95))
+    return low, middle, high
 
 
-def test_one_unchanged_visit_is_exact():
-    alpha, beta = follow(0.5, 5.0, [(3.0, False)])
-    mean, deviation = exact(0.5, 5.0, [(3.0, False)])
-    assert alpha / beta == pytest.approx(mean, rel=1e-4)
-    assert math.sqrt(alpha) / beta == pytest.approx(deviation, rel=1e-3)
+@pytest.mark.parametrize("scale", SCALES.values(), ids=SCALES)
+@pytest.mark.parametrize("expected", [0.05, 0.3, 1.0])
+def test_after_ten_changes_the_rate_is_believed_on_every_time_scale(scale, expected):
+    rng = random.Random(1)
+    found = [believe(watch_changes(rng, 1 / scale, expected * scale, 10))[0] * scale for _ in range(1000)]
+    assert 0.85 <= statistics.median(found) <= 1.15
 
 
-def test_one_changed_visit_keeps_mean_and_variance():
-    for gap in (1e-3, 0.5, 20.0, 1e4):
-        alpha, beta = follow(2.0, 3.0, [(gap, True)])
-        mean, deviation = exact(2.0, 3.0, [(gap, True)])
-        assert alpha / beta == pytest.approx(mean, rel=1e-4)
-        assert math.sqrt(alpha) / beta == pytest.approx(deviation, rel=1e-3)
+@pytest.mark.parametrize("scale", SCALES.values(), ids=SCALES)
+@pytest.mark.parametrize("visits", [1, 2, 3, 5, 10, 30, 100, 300])
+def test_nine_times_of_ten_the_truth_lies_within_the_interval(scale, visits):
+    """Visits at a gap that is .03 to 3 times the mean time between changes, regular or not."""
+    rng, inside, runs = random.Random(visits), 0, 1200 if visits < 100 else 400
+    for run in range(runs):
+        gap = scale * math.exp(rng.uniform(math.log(0.03), math.log(3.0)))
+        _, low, high = believe(watch(rng, 1 / scale, gap, visits, regular=run % 2 == 0))
+        inside += low <= 1 / scale <= high
+    assert 0.85 <= inside / runs <= 0.97
 
 
-def test_long_irregular_histories_stay_near_the_exact_posterior():
-    rng = random.Random(4)
-    for rate in (0.05, 0.3, 1.0, 3.0):
-        seen = [(gap := rng.uniform(0.2, 4.0), rng.random() < -math.expm1(-rate * gap)) for _ in range(40)]
-        alpha, beta = follow(1.0, 2.0, seen)
-        mean, deviation = exact(1.0, 2.0, seen)
-        assert alpha / beta == pytest.approx(mean, rel=0.1)
-        if rate < 2:  # one that has nearly always changed is known less well than it seems, by a quarter here
-            assert math.sqrt(alpha) / beta == pytest.approx(deviation, rel=0.12)
+def test_a_page_that_always_changed_is_believed_to_change_at_least_so_often():
+    rng, holds = random.Random(7), 0
+    for _ in range(500):
+        seen = watch(rng, 1.0, 6.0, 20)
+        rate, low, high = believe(seen)
+        assert rate >= low
+        assert high == math.inf or not all(changed for _, changed in seen)
+        holds += low <= 1.0
+    assert holds >= 0.95 * 500
+
+
+def test_one_change_seen_tells_nothing_of_how_often():
+    rate, low, high = believe([(DAY_S, True)])
+    assert high == math.inf
+    assert low < 0.3 / DAY_S < rate
+
+
+def test_a_belief_does_not_depend_on_the_unit_of_time():
+    rng = random.Random(3)
+    seen = watch(rng, 0.2, 1.0, 40)
+    slow = believe(seen)
+    for times in (2.0**-20, 2.0**10, 2.0**24):
+        fast = believe([(gap * times, changed) for gap, changed in seen])
+        assert [one * times for one in fast] == pytest.approx(slow, rel=1e-6)
+
+
+def test_no_observation_is_a_belief_too_and_nonsense_is_refused():
+    rate, low, high = believe([])
+    assert 0 < low < rate < high < math.inf
+    assert believe([(0.0, True), (0.0, False)]) == (rate, low, high)
+    for gap in (math.nan, math.inf, -1.0):
+        with pytest.raises(ValueError, match="finite number of seconds"):
+            believe([(gap, True)])
+
+
+def test_a_fast_page_is_found_though_its_first_visit_came_late():
+    """A year without a visit, then one every ten minutes: the long gap must not hold the rate down."""
+    rng = random.Random(5)
+    found = [believe([(YEAR, True), *watch(rng, 6 / DAY_S * 24, 600.0, 30)])[0] * DAY_S / 144 for _ in range(200)]
+    assert 0.85 < statistics.median(found) < 1.15
+
+
+def test_the_belief_is_near_the_exact_posterior_where_other_pages_are_known():
+    rng, prior = random.Random(4), RatePrior(math.log(0.1), 0.1)
+    for rate in (0.02, 0.1, 0.5, 2.0):
+        seen = watch(rng, rate, 1.0, 60, regular=False)
+        alpha, beta = fit(seen, prior)
+        low, middle, high = exact_quantiles(seen, prior)
+        assert median_rate(alpha, beta) == pytest.approx(middle, rel=0.08)
+        assert rate_bounds(alpha, beta) == pytest.approx((low, high), rel=0.25)
+
+
+def test_groups_of_gaps_lose_hardly_anything():
+    """Gaps over four decades, in five groups: the estimate is that of each gap by itself."""
+    rng = random.Random(6)
+    found, exactly = [], []
+    for _ in range(60):
+        gaps = [10 ** rng.uniform(-2, 2) for _ in range(80)]
+        seen = [(gap, rng.random() < -math.expm1(-gap)) for gap in gaps]
+        found.append(believe(seen)[0])
+        exactly.append(maximum_likelihood_rate(*zip(*seen, strict=True)))
+    ratios = [one / other for one, other in zip(found, exactly, strict=True)]
+    assert statistics.median(ratios) == pytest.approx(1.0, abs=0.05)
+    assert max(ratios) < 1.5 and min(ratios) > 0.67
 
 
 def test_dates_keep_a_fast_page_identifiable():
     """Visited every five days, it changes twice a day: it has always changed. Its dates tell how often."""
     rng = random.Random(1)
-    blind = dated = (change_rate.PRIOR_ALPHA, change_rate.PRIOR_BETA)
-    for _ in range(30):
-        blind = change_rate.update_changed(*blind, 5 * DAY_S)
-        dated = change_rate.update_dated(*dated, rng.expovariate(2.0) * DAY_S)
-    assert dated[0] / dated[1] * DAY_S == pytest.approx(2.0, rel=0.4)
-    assert blind[0] / blind[1] * DAY_S < 1.2
-    low, high = change_rate.rate_bounds(*dated)
-    assert low < dated[0] / dated[1] < high
+    quiet = sum(rng.expovariate(2.0) * DAY_S for _ in range(30))
+    alpha, beta = fit([], quiet=quiet, dated=30)
+    assert alpha / beta * DAY_S == pytest.approx(2.0, rel=0.4)
+    assert change_rate.cannot_be_told(0.0, 0, (30, 30 * change_rate.log_step(5 * DAY_S)), alpha / beta)
+    assert not change_rate.cannot_be_told(quiet, 30, (), alpha / beta)
 
 
-def test_uncertainty_shrinks_with_every_visit():
-    rng, (alpha, beta) = random.Random(2), (change_rate.PRIOR_ALPHA, change_rate.PRIOR_BETA)
-    widths = []
-    for _ in range(60):
-        alpha, beta = follow(alpha, beta, [(DAY_S, rng.random() < 0.3)])
-        widths.append(1 / math.sqrt(alpha))
-    assert widths[-1] < 0.35 < widths[0]
+def test_the_other_pages_of_a_site_are_the_prior_of_a_page():
+    rng = random.Random(8)
+    site = RateSums()
+    for _ in range(200):
+        site = site.plus(*fit(watch(rng, 1 / DAY_S * math.exp(rng.gauss(0, 0.5)), DAY_S, 30)))
+    prior = log_rate_prior(site)
+    assert math.exp(prior.mean) * DAY_S == pytest.approx(1.0, rel=0.2)
+    alpha, beta = fit([], prior)
+    assert alpha / beta * DAY_S == pytest.approx(1.0, rel=0.2)
+    # It is no limit: a page a thousand times as fast is believed after some visits.
+    fast = median_rate(*fit(watch(rng, 1000 / DAY_S, DAY_S / 2000, 120), prior))
+    assert fast * DAY_S == pytest.approx(1000, rel=0.5)
 
 
-def test_nine_times_of_ten_the_truth_lies_within_the_bounds():
-    rng, inside = random.Random(3), 0
-    for _ in range(400):
-        rate = rng.gammavariate(2.0, 0.25)
-        seen = [(gap := rng.uniform(0.5, 2.0), rng.random() < -math.expm1(-rate * gap)) for _ in range(25)]
-        low, high = change_rate.rate_bounds(*follow(2.0, 4.0, seen))
-        inside += low <= rate <= high
-    assert 0.85 <= inside / 400 <= 0.95
+def test_sums_of_sites_do_not_depend_on_order_and_can_be_taken_back():
+    beliefs = [(1.0, 5.0), (0.3, 1e6), (40.0, 2e3)]
+    one = two = RateSums()
+    for belief in beliefs:
+        one = one.plus(*belief)
+    for belief in reversed(beliefs):
+        two = two.plus(*belief)
+    assert one == pytest.approx(two)
+    for belief in beliefs:
+        one = one.plus(*belief, -1)
+    assert one == pytest.approx((0.0, 0.0, 0.0), abs=1e-6)
+    assert log_rate_prior(RateSums()) == NO_PRIOR
 
 
-def test_a_new_page_is_believed_to_be_like_its_site():
-    alpha, beta = change_rate.site_prior(0, 0.0, 0.0)
-    assert (alpha, beta) == pytest.approx((change_rate.PRIOR_ALPHA, change_rate.PRIOR_BETA))
-    daily = 1 / DAY_S
-    alpha, beta = change_rate.site_prior(1000, 1000 * daily, 1000 * 1.05 * daily**2)
-    assert alpha / beta == pytest.approx(daily, rel=0.01)
-    assert alpha > 10  # they are all alike, so one is nearly known before it is seen
+def test_a_small_site_leans_on_its_collection():
+    collection = RateSums()
+    for _ in range(1000):
+        collection = collection.plus(50.0, 50.0 * DAY_S)
+    own = RateSums().plus(50.0, 50.0 * YEAR)
+    mean = math.exp(log_rate_prior(own, collection).mean)
+    assert 1 / YEAR < mean < 1 / DAY_S
+    assert log_rate_prior(own, collection).precision < log_rate_prior(RateSums(), collection).precision
 
 
 @given(
-    alpha=st.floats(0.05, 1e4), beta=st.floats(1e-3, 1e9), gap=st.floats(0, 1e9), quiet=st.floats(0, 1e9)
+    seen=st.lists(st.tuples(st.floats(0, 1e10), st.booleans()), max_size=40),
+    quiet=st.floats(0, 1e10), dated=st.integers(0, 10_000),
+    mean=st.floats(-40, 10), precision=st.sampled_from([0.0, 1e-3, 0.05, 1.0, 1e5]),
 )  # fmt: skip
-def test_whatever_is_seen_leaves_a_belief(alpha, beta, gap, quiet):
-    for after in (
-        change_rate.update_changed(alpha, beta, gap),
-        change_rate.update_unchanged(alpha, beta, gap),
-        change_rate.update_dated(alpha, beta, quiet),
-    ):
-        assert all(math.isfinite(value) and value > 0 for value in after)
-        low, high = change_rate.rate_bounds(*after)
-        assert 0 <= low <= high
+def test_whatever_is_seen_leaves_a_belief(seen, quiet, dated, mean, precision):
+    after = fit([(gap, changed) for gap, changed in seen if gap], RatePrior(mean, precision), quiet, dated)
+    assert all(math.isfinite(value) and value > 0 for value in after)
+    low, high = rate_bounds(*after)
+    assert 0 <= low <= median_rate(*after) <= high
+    assert 0 <= change_rate.fresh_probability(*after, 1e6) <= 1
 
 
-@given(alpha=st.floats(0.1, 1e3), beta=st.floats(0.1, 1e6), gap=st.floats(1e-3, 1e6))
-def test_a_change_raises_the_estimate_and_none_lowers_it(alpha, beta, gap):
-    more, less = change_rate.update_changed(alpha, beta, gap), change_rate.update_unchanged(alpha, beta, gap)
-    assert less[0] / less[1] <= alpha / beta <= more[0] / more[1] * (1 + 1e-9)
+@given(gap=st.floats(1e-3, 1e7), seen=st.lists(st.tuples(st.floats(1e-2, 1e6), st.booleans()), min_size=1, max_size=10))
+def test_a_change_raises_the_estimate_and_none_lowers_it(gap, seen):
+    prior = RatePrior(-10.0, 0.1)
+    before, more, less = (
+        math.log(a / b) for a, b in (fit([*seen, *one], prior) for one in ([], [(gap, True)], [(gap, False)]))
+    )
+    rounding = 0.15  # of gaps, and of groups that were joined
+    assert less <= before + 1e-3 and before <= more + rounding
+
+
+@given(st.lists(st.floats(1e-3, 1e9), min_size=1, max_size=60))
+def test_groups_count_every_gap(gaps):
+    places = [0] * (2 * change_rate.GAPS_MAX)
+    for gap in gaps:
+        change_rate.add_gap(places, gap)
+    assert sum(places[::2]) == len(gaps)
+    assert sum(places[1::2]) == sum(map(change_rate.log_step, gaps))
 
 
 def test_cho_and_garcia_molina_2003_improved_estimator():

@@ -4,13 +4,15 @@ import math
 import random
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarrafa.revisit.change_rate import DAY_S
+from tarrafa.revisit.change_rate import DAY_S, GAPS_MAX, RatePrior
 from tarrafa.revisit.policy import (
     ANNOUNCED_SHELF,
+    PROBE_SHELF,
     RATE_STEP,
     IndexPolicy,
     PageHistory,
@@ -35,7 +37,7 @@ def page(rate: float = 1.0, last: float = 0.0, **more: Any) -> PageHistory:
 
 
 def test_thirty_daily_visits_with_ten_changes_give_three_days():
-    seen = record_first_visit(0.0, 0.5, 5 * DAY_S)
+    seen = record_first_visit(0.0)
     for day in range(1, 31):
         seen = record_visit(seen, day * DAY_S, day % 3 == 0)
     assert proportional_interval(seen) == 3 * DAY_S
@@ -44,7 +46,7 @@ def test_thirty_daily_visits_with_ten_changes_give_three_days():
 
 
 def test_a_page_that_never_changed_is_left_alone_longer_and_longer():
-    seen, gaps = record_first_visit(0.0, 0.5, 5 * DAY_S), []
+    seen, gaps = record_first_visit(0.0), []
     for _ in range(12):
         gap = proportional_interval(seen)
         gaps.append(gap)
@@ -61,7 +63,7 @@ def test_rateupdate_two_changes_and_three_days_give_two_thirds():
 
 
 def test_rateupdate_all_are_equal_at_first_and_are_computed_anew_after_a_day():
-    seen = record_first_visit(0.0, 0.5, 5 * DAY_S)
+    seen = record_first_visit(0.0)
     assert seen.rate == 1.0
     seen = record_visit(seen, DAY_S / 2, changed=True)
     assert seen.rate == 1.0
@@ -140,13 +142,64 @@ def test_an_announced_change_goes_first():
 
 
 def test_the_first_date_counts_once_dates_are_believed():
-    seen = record_first_visit(1000.0, 1.0, 100.0, claimed=400.0)
+    seen = record_first_visit(1000.0, claimed=400.0)
     unsure = record_visit(seen, 1100.0, changed=False)
     sure = record_visit(unsure, 1200.0, changed=False, believed=True)
-    assert (unsure.alpha, unsure.beta, unsure.birth) == (1.0, 200.0, 400.0)
-    assert (sure.alpha, sure.beta, sure.birth) == (2.0, 900.0, 0.0)
+    assert (unsure.quiet, unsure.dated, unsure.birth) == (100.0, 0, 400.0)
+    assert (sure.quiet, sure.dated, sure.birth) == (800.0, 1, 0)
     again = record_visit(sure, 1300.0, changed=False, believed=True)
-    assert (again.alpha, again.beta) == (2.0, 1000.0)
+    assert (again.quiet, again.dated) == (900.0, 1)
+
+
+def test_a_visit_that_an_announcement_caused_tells_how_long_the_change_took():
+    """The visit comes a minute after the change, whatever the rate: that minute says nothing."""
+    seen = msgspec.structs.replace(record_first_visit(0.0), announced=DAY_S)
+    seen = record_visit(seen, DAY_S + 60.0, changed=True, modified=DAY_S, believed=True)
+    assert (seen.dated, seen.quiet, seen.announced) == (1, DAY_S, 0)
+    assert 0.2 < seen.estimate * DAY_S < 2.0
+
+
+def test_a_page_that_always_changed_is_probed_after_shorter_and_shorter_gaps():
+    """It changes every ten seconds, and was first visited a day apart: a dozen visits tell how fast it is."""
+    policy, prior = IndexPolicy(), RatePrior(math.log(1 / DAY_S), 0.05)
+    seen = record_visit(record_first_visit(0.0, prior), DAY_S, changed=True, prior=prior)
+    gaps: list[float] = []
+    while seen.needs_probe and len(gaps) < 40:
+        shelf, key = policy.place(seen)
+        assert ANNOUNCED_SHELF > shelf >= PROBE_SHELF
+        gaps.append(policy.due(shelf, key) - seen.last)
+        seen = record_visit(seen, policy.due(shelf, key), changed=gaps[-1] > 10.0, prior=prior)
+    assert gaps[-1] < 10.0 < gaps[0]
+    assert gaps == sorted(gaps, reverse=True)
+    assert len(gaps) < 25
+    assert policy.place(seen)[0] < PROBE_SHELF
+
+
+def test_a_probe_is_not_worth_more_than_the_price_and_keeps_the_least_interval():
+    prior = RatePrior(math.log(1 / DAY_S), 0.05)
+    seen = record_visit(record_first_visit(0.0, prior), 60.0, changed=True, prior=prior)
+    assert IndexPolicy(price=DAY_S).due(*IndexPolicy().place(seen)) == math.inf
+    patient = IndexPolicy(interval_min=3600.0)
+    assert patient.due(*patient.place(seen)) == seen.last + 3600.0
+    for at in (3660.0, 7260.0, 10_860.0, 14_460.0):
+        seen = record_visit(seen, at, changed=True, prior=prior)
+    assert seen.needs_probe  # its shortest gap was tried once
+    for at in (14_500.0, 14_550.0, 14_600.0):
+        seen = record_visit(seen, at, changed=True, prior=prior)
+    assert not seen.needs_probe
+
+
+def test_a_history_without_dates_takes_few_bytes():
+    seen = record_first_visit(1.7e9)
+    rng = random.Random(1)
+    for _ in range(200):
+        seen = record_visit(seen, seen.last + rng.expovariate(1 / DAY_S), changed=rng.random() < 0.5)
+    assert len(seen.gaps) == 2 * GAPS_MAX
+    assert len(msgspec.msgpack.encode(seen)) <= 105
+    regular = record_first_visit(1.7e9)
+    for day in range(30):
+        regular = record_visit(regular, regular.last + DAY_S, changed=day % 3 == 0)
+    assert len(msgspec.msgpack.encode(regular)) <= 85  # as many as with two floats alone for the belief
 
 
 def test_an_index_policy_beats_taking_turns():

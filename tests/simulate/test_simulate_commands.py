@@ -76,11 +76,14 @@ def data(tmp_path: Path) -> DataDirectory:
 def test_what_if_tells_which_policy_is_best_and_what_more_visits_would_buy(data, tmp_path, monkeypatch):
     monkeypatch.setenv("TARRAFA_CLOCK", f"{START + 7 * DAY_S}:0.0:0.0")
     options = ("--collection", "c", "--data", str(data.root))
-    found = json.loads(ran(*options, "--rate", "30", "--json", "--plot", str(tmp_path / "plot")))
-    assert (found["pages"], found["hosts"], found["visits_per_day"]) == (60, 5, 30.0)
+    found = json.loads(ran(*options, "--rate", "60", "--json", "--plot", str(tmp_path / "plot")))
+    assert (found["pages"], found["hosts"], found["visits_per_day"]) == (60, 5, 60.0)
     assert found["best"] == "index" == found["policies"][0]["policy"]
     index = found["policies"][0]
     assert index["freshness"] < index["twice"] <= 1.0
+    for told in (found["fresh_now"], found["long_run"]):
+        assert 0.0 < told["low"] <= told["likely"] <= told["high"] <= 1.0
+    assert found["long_run"]["low"] < found["long_run"]["high"]
     curve = found["curve"]
     assert [one["index"] for one in curve] == sorted(one["index"] for one in curve)
     assert all(one["index"] >= one["uniform"] for one in curve)

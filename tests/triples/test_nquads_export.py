@@ -99,7 +99,6 @@ def test_what_cannot_be_done_is_said(data, tmp_path):
     for line, why in (
         ([str(data.root.parent / "all.nq.gz")], "exists already"),
         (["all.txt"], "must end in .nq, .nq.gz, .nq.zst"),
-        (["x.nq", "--format", "jsonl"], "for the frontier only"),
     ):
         result = runner.invoke(app, ["export", "statements", *line, *there])
         assert isinstance(result.exception, ConfigError)

@@ -16,10 +16,11 @@ import contextlib
 import heapq
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import IO, NamedTuple, TypeVar
 
@@ -286,6 +287,17 @@ def read_entry(directory: Path, file: str, start: int) -> ArchiveEntry | None:
     return next(_read_visits(meta_path(directory, file), file, start, length, buffer_bytes=ENTRY_BYTES), None)
 
 
+def read_entries(
+    directory: Path, file: str, starts: Iterable[int], conversions: frozenset[str] = ALL_CONVERSIONS
+) -> Iterator[ArchiveEntry]:
+    """The records at these positions of a file, as far as they are durable."""
+    path, length = meta_path(directory, file), read_durable(directory / f"{file}.durable").visits_end
+    for start in starts:
+        if start < length:
+            visits = _read_visits(path, file, start, length, conversions=conversions, buffer_bytes=ENTRY_BYTES)
+            yield from islice(visits, 1)
+
+
 def _read_visits(
     path: Path,
     file: str,
@@ -339,6 +351,13 @@ def read_records(path: Path, start: int, length: int) -> Iterator[tuple[int, Rec
     for position, (head, content, _) in _scan(path, start, length, lambda head: head.kind in {METADATA, RESOURCE}):
         if content is not None:
             yield position, head, content
+
+
+def read_notes(path: Path, start: int, length: int) -> Iterator[tuple[int, RecordHead, Note]]:
+    """The notes between two offsets of a file: offset, head and note of each. Everything else is stepped over."""
+    for position, (head, content, _) in _scan(path, start, length, lambda head: head.kind == RESOURCE):
+        if content is not None:
+            yield position, head, decode_body(path, position, _decode_note, content)
 
 
 def _scan(

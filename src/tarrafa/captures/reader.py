@@ -28,15 +28,25 @@ REVISIT_MIME = "warc/revisit"
 COLUMNS = (
     "urlkey, timestamp, file, offset, length, url, mime, status, digest, kind, refers, refers_url, meta, noarchive"
 )
+OF_COLLECTION = "collection IN (0, (SELECT collection FROM collections WHERE name = ?))"
 ROWS_READ_MAX = 100_000  # by one query, in some .8 s
 COUNTED_MAX = 20_000_000  # captures of a range that is read by pages, in some seconds
 FIRST_KEY, LAST_KEY = "", "\U0010ffff"
 
 
+class CaptureRecordPlace(NamedTuple):
+    """Where a record is: the name of its pair of files, and its gzip member in the one with the captures."""
+
+    name: str
+    offset: int
+    length: int
+
+
 @dataclass(frozen=True, slots=True)
 class Capture:
     """One capture. `name`: of its pair of files; `confirms`: a 304 has confirmed it at this time; `meta`: where the
-    meta file of `name` has the record of its visit."""
+    meta file of `name` has the record of its visit. `revisit`: of a capture that a 304 confirms, the place of the
+    record of that 304."""
 
     urlkey: str
     timestamp: str
@@ -52,6 +62,11 @@ class Capture:
     refers_url: str = ""  # and its URL, if it is another one
     noarchive: bool = False
     confirms: bool = False
+    revisit: CaptureRecordPlace | None = None
+
+    @property
+    def place(self) -> CaptureRecordPlace:
+        return CaptureRecordPlace(self.name, self.offset, self.length)
 
     @property
     def is_revisit(self) -> bool:
@@ -139,15 +154,19 @@ class CapturesReader:
         page: RowRange | None = None,
         rows_max: int | None = ROWS_READ_MAX,
         with_noarchive: bool = False,
+        collection: str | None = None,
     ) -> Iterator[Capture]:
-        """The captures of a range, sorted. `since`, `until`: timestamps, of a range with one key; `page` counts rows
-        before any is hidden. A scan that has to read more than `rows_max` raises `QueryError`."""
+        """The captures of a range, sorted. `since`, `until`: timestamps; `page` counts rows before any is hidden;
+        `collection`: with those that belong to no collection. A scan that has to read more than `rows_max` raises
+        `QueryError`."""
         order = "DESC" if reverse else "ASC"
+        wanted = "" if collection is None else f" AND {OF_COLLECTION}"
         sql = (
-            f"SELECT {COLUMNS} FROM captures WHERE urlkey >= ? AND urlkey < ? AND timestamp BETWEEN ? AND ?"  # noqa: S608
+            f"SELECT {COLUMNS} FROM captures WHERE urlkey >= ? AND urlkey < ? AND timestamp BETWEEN ? AND ?{wanted}"  # noqa: S608
             f" ORDER BY urlkey {order}, timestamp {order}, file {order}, offset {order} LIMIT ? OFFSET ?"
         )
-        bindings = (*keys, int(since or 0), int(until or 10**14), *(page or RowRange(-1, 0)))
+        names = () if collection is None else (collection,)
+        bindings = (*keys, int(since or 0), int(until or 10**14), *names, *(page or RowRange(-1, 0)))
         with self._opened() as opened:
             found = self._visible(opened, sql, bindings, rows_max, with_noarchive=with_noarchive)
             for _, together in groupby(found, key=lambda one: (one.urlkey, one.timestamp)):
@@ -161,6 +180,15 @@ class CapturesReader:
         if found > COUNTED_MAX:
             raise _too_many_rows(COUNTED_MAX)
         return found
+
+    def collections(self) -> list[str]:
+        """The names of the collections that have captures."""
+        with self._opened() as opened:
+            sql = (
+                "SELECT name FROM collections one WHERE EXISTS"
+                " (SELECT 1 FROM captures WHERE captures.collection = one.collection) ORDER BY name"
+            )
+            return [name for (name,) in rows(opened.connection, sql)]
 
     def captures_of(self, url: str, *, with_noarchive: bool = False) -> list[Capture]:
         """All captures of a URL, in order of time."""
@@ -231,10 +259,11 @@ class CapturesReader:
     def _capture(self, opened: _Open, row: tuple[Any, ...]) -> Capture:
         urlkey, timestamp, file, offset, length, url, mime, status, digest, kind = row[:10]
         refers, refers_url, meta, noarchive = row[10:]
-        confirms = False
+        confirms, revisit = False, None
         if kind == NOT_MODIFIED_KIND:
             original = self._original(opened, surt(refers_url) if refers_url else urlkey, refers, digest)
             if original is not None and not (refers_url and self._takedowns.covers(refers_url)):
+                revisit = CaptureRecordPlace(opened.name(file), offset, length)
                 file, offset, length, mime, status, meta, unwanted = original
                 noarchive, confirms = noarchive or unwanted, True
         if kind != RESPONSE_KIND and not confirms:
@@ -242,7 +271,7 @@ class CapturesReader:
         shown = digest if isinstance(digest, str) else f"sha1:{base32(digest)}"
         return Capture(
             urlkey, f"{timestamp:014d}", url, mime, status, shown, length, offset, opened.name(file), meta,
-            f"{refers:014d}" if refers else "", refers_url or "", bool(noarchive), confirms,
+            f"{refers:014d}" if refers else "", refers_url or "", bool(noarchive), confirms, revisit,
         )  # fmt: skip
 
     def _original(self, opened: _Open, urlkey: str, refers: int, digest: bytes | str) -> tuple[Any, ...] | None:

@@ -13,9 +13,9 @@ from typing import Literal, NamedTuple
 from tarrafa.captures.capture_access import CaptureText
 
 LINES_MAX = 4_000  # of each text that are aligned
-_markdown_signs = re.compile(r"([\\`*_\[\]<>])").sub
-_line_signs = re.compile(r"^([#+-])(?=\s)").sub
-_numbered = re.compile(r"^(\d+)([.)])(?=\s)").sub
+MARKDOWN_SIGNS = "\\`*_[]<>"  # the backslash first
+_line_signs = re.compile(r"^([#+-])(?=[^\S\n])", re.MULTILINE).sub
+_numbered = re.compile(r"^(\d+)([.)])(?=[^\S\n])", re.MULTILINE).sub
 
 
 class DiffLine(NamedTuple):
@@ -67,13 +67,15 @@ def with_context(lines: list[DiffLine], context: int) -> Iterator[DiffLine | Non
 
 def to_markdown(text: CaptureText) -> str:
     """The text as Markdown: title, headings, paragraphs; signs that would be markup are escaped."""
+    lines = [line for line in map(str.strip, text.lines) if line and line != text.title]
     parts = [f"# {_escaped(text.title)}"] if text.title else []
-    for line in text.lines:
-        stripped = line.strip()
-        if stripped and stripped != text.title:
-            parts.append(f"## {_escaped(stripped)}" if stripped in text.headings else _escaped(stripped))
+    if lines:  # all at once: a page has hundreds
+        escaped = _escaped("\n".join(lines)).split("\n")
+        parts += [f"## {one}" if line in text.headings else one for line, one in zip(lines, escaped, strict=True)]
     return "\n\n".join(parts) + "\n"
 
 
-def _escaped(line: str) -> str:
-    return _numbered(r"\1\\\2", _line_signs(r"\\\1", _markdown_signs(r"\\\1", line)))
+def _escaped(lines: str) -> str:
+    for sign in MARKDOWN_SIGNS:
+        lines = lines.replace(sign, f"\\{sign}")
+    return _numbered(r"\1\\\2", _line_signs(r"\\\1", lines))

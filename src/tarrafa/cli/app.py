@@ -60,6 +60,7 @@ COMMANDS = {
     "diff": Command(EXPLORE, "archive.captures:diff", "Show what changed in a page between two dates."),
     "entities": Command(EXPLORE, "entities:entities", "Find people, events, products and other entities."),
     "sparql": Command(EXPLORE, "sparql:sparql", "Query the structured data of pages with SPARQL 1.1."),
+    "sql": Command(EXPLORE, "archive.sql:sql", "Query tables of pages, visits and links with SQL."),
     "status": Command(OPERATE, "status_top:status", "Show state and numbers of collections and workers."),
     "top": Command(OPERATE, "status_top:top", "Watch collections and workers live in the terminal."),
     "query-log": Command(OPERATE, "search:query_log", "Show frequent searches, and searches without results."),
@@ -74,7 +75,7 @@ COMMANDS = {
         "archive.compact:compact_command",
         "Remove old versions, erase what is due, merge files.",
     ),
-    "export": Command(OPERATE, "rebuild_export_import:export", "Export frontier, statements or captures to a file."),
+    "export": Command(OPERATE, "archive.export:app", "Export to files: frontier, WARC, WACZ, pages, tables."),
     "import": Command(
         OPERATE,
         "rebuild_export_import:import_",

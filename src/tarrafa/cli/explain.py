@@ -126,9 +126,16 @@ def _print_render(rendered: RenderExplanation) -> None:
         print_field("", f"and {counted(rendered.requests_total - len(rendered.requests), 'more request')}")
 
 
+def told_rate(page: ChangeEstimate) -> str:
+    """How often a page changes, in words."""
+    if page.high is None:  # nothing tells it from any faster page
+        return f"at least {page.low:.3g} a day, perhaps {page.changes_per_day:.3g} or more"
+    return f"{page.changes_per_day:.3g} a day, probably {page.low:.3g} to {page.high:.3g}"
+
+
 def _change_estimate(page: ChangeEstimate) -> None:
     seen = f"{counted(page.changes, 'change')} seen in {counted(page.visits, 'visit')}; {page.dates}"
-    print_field("changes", f"{page.changes_per_day:.3g} a day, probably {page.low:.3g} to {page.high:.3g} ({seen})")
+    print_field("changes", f"{told_rate(page)} ({seen})")
     print_field("fresh", f"{page.fresh:.0%} probably; weight {page.weight:.3g}")
 
 

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from rich.markup import escape
 
 from tarrafa.cli.crawl import frontier_time
+from tarrafa.cli.explain import told_rate
 from tarrafa.cli.options import DEFAULT_DATA, CollectionFilter, Data, FrontierAddress, Json, TokenFile, existing_data
 from tarrafa.cli.output import console, print_field, print_json, print_result
 from tarrafa.crawl.explain.explain import format_time
@@ -142,7 +143,7 @@ def _changes(found: PageDetails) -> None:
         print_field("versions", f"{len(found.versions):,} in the last {counted(len(found.history), 'visit')}")
     if found.changes is not None:
         page = found.changes
-        print_field("changes", f"{page.changes_per_day:.3g} a day, probably {page.low:.3g} to {page.high:.3g}")
+        print_field("changes", told_rate(page))
 
 
 def _neighbours(linked: Linked, some: Sequence[LinkedPage], total: int) -> None:

@@ -1,4 +1,4 @@
-"""Commands `rebuild`, `export` and `import` of frontier, graph, index and triple store, with a progress bar."""
+"""Commands `rebuild` and `import`; the exports of frontier, statements and captures (commands: `archive/export`)."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ from tarrafa.archive.warc_reader import bytes_behind, durable_lengths, survey_ar
 from tarrafa.captures import follower as captures
 from tarrafa.captures.reader import CapturesReader, KeyRange
 from tarrafa.cli.crawl import connected
-from tarrafa.cli.options import DEFAULT_DATA, CollectionFilter, Data, FrontierAddress, TokenFile
+from tarrafa.cli.options import DEFAULT_DATA, Data, FrontierAddress, TokenFile
 from tarrafa.cli.output import EscapedOutput, ProgressBar
 from tarrafa.clock import Clock
 from tarrafa.crawl.compaction.switch import recover
@@ -114,57 +114,6 @@ def rebuild(
         else:
             count = rebuild_triples(directory) if what == "triples" else graph.rebuild(directory)
     print_line(f"{what}: rebuilt from {counted(count, 'visit')}")
-
-
-def export(
-    what: Annotated[Literal["frontier", "statements", "captures"], typer.Argument(help="What to export.")],
-    file: Annotated[
-        Path, typer.Argument(help="File to write; -: standard output (statements, captures, or frontier as jsonl).")
-    ],
-    data: Data = DEFAULT_DATA,
-    collection: CollectionFilter = None,
-    form: Annotated[
-        Literal["tarrafa", "jsonl"] | None,
-        typer.Option(
-            "--format",
-            help="frontier: tarrafa can be imported again; jsonl has one JSON object per URL, for other tools.",
-        ),
-    ] = None,
-    use: Annotated[
-        Literal["any", "search", "ai-input", "ai-train"],
-        typer.Option("--for", help="statements: what they are for; pages that reserve this use are left out."),
-    ] = "any",
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
-    where: FrontierAddress = None,
-    token_file: TokenFile = None,
-) -> None:
-    """Export frontier, statements or captures to a file.
-
-    The file is a snapshot of one moment; the crawl may run meanwhile. With --frontier, stop its workers first.
-
-    frontier: every collection, every host with robots.txt and delays, every URL with state, visits and validators.
-
-    statements: the structured data of all pages as N-Quads, with the page as graph; the file name ends in .nq, .nq.gz
-    or .nq.zst.
-
-    captures: a sorted CDXJ file, with which pywb serves the archive as it lies. Without what is taken down, and without
-    pages that ask not to be shown from an archive.
-    """
-    directory = DataDirectory(data)
-    if what == "captures":
-        if form is not None or use != "any" or collection is not None:
-            raise ConfigError("--format, --for and --collection are not for captures: one file has them all")
-        sentence = export_captures(directory, file, force=force)
-    elif what == "statements":
-        if form is not None:
-            raise ConfigError("--format is for the frontier only; statements are N-Quads")
-        sentence = export_statements(directory, file, collection, None if use == "any" else use, force=force)
-    else:
-        if use != "any":
-            raise ConfigError("--for is for statements only: a frontier holds no content of pages")
-        address, form = from_command_line(where, token_file), form or "tarrafa"
-        sentence = asyncio.run(export_frontier(directory, file, collection, form, force=force, address=address))
-    print_note(sentence)
 
 
 def import_(

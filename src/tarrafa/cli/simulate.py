@@ -23,8 +23,8 @@ from tarrafa.simulate.classic_policies import (
     make_experiment,
     run_experiment,
 )
-from tarrafa.simulate.collection_forecast import CollectionForecast, forecast, read_collection_pages
-from tarrafa.simulate.learning_cost import measure_learning_cost
+from tarrafa.simulate.collection_forecast import CollectionForecast, FreshnessRange, forecast, read_collection_pages
+from tarrafa.simulate.learning_cost import WebName, measure_learning_cost
 from tarrafa.simulate.matplotlib_plots import Series, check_can_plot, draw_bars, draw_lines
 from tarrafa.simulate.periodic_crawl import draw_curves, periodic_freshness
 from tarrafa.simulate.policy_comparison import compare_processes, comparison_table
@@ -151,20 +151,27 @@ def simulate(
     print_result(found, as_json, _show_what_if)
 
 
+def _range(one: FreshnessRange) -> str:
+    return f"{one.likely:.1%} (probably {one.low:.1%} to {one.high:.1%})"
+
+
 def _show_what_if(found: CollectionForecast) -> None:
     chosen = next(one for one in found.policies if one.policy == found.policy)
     best = found.policies[0]
     sample = f", {found.sampled:,} of them simulated" if found.sampled < found.pages else ""
     console.print(
         f"{found.collection}: {counted(found.pages, 'page')} on {counted(found.hosts, 'host')}{sample}; "
-        f"they change {found.changes_per_day:,.1f} times a day in all, and {found.fresh_now:.1%} are fresh now.\n"
+        f"they change {found.changes_per_day:,.1f} times a day in all, and {_range(found.fresh_now)} are fresh now.\n"
         f"Politeness allows {found.polite_per_day:,.0f} revisits a day.\n"
     )
     _table(
         ("policy", f"fresh at {found.visits_per_day:,.0f} a day", "with twice as many"),
         ((one.policy, f"{one.freshness:.1%}", f"{one.twice:.1%}") for one in found.policies),
     )
-    console.print(f"\nWith {found.policy}: {chosen.freshness:.1%} fresh in the long run.", end=" ")
+    console.print(
+        f"\nIn the long run the index policy keeps {_range(found.long_run)} fresh, for all rates that may be true."
+    )
+    console.print(f"With {found.policy}: {chosen.freshness:.1%} fresh in the long run.", end=" ")
     console.print(
         "It is the best." if found.policy == best.policy else f"{best.policy} would be best: {best.freshness:.1%}."
     )
@@ -261,12 +268,16 @@ def steady_state(
 
 @app.command()
 def learning(
-    pages: Annotated[int, typer.Option(min=1, help="Number of pages; each changes 0.01 to 1 times per hour.")] = 20_000,
+    pages: Annotated[int, typer.Option(min=1, help="Number of pages.")] = 20_000,
+    rates: Annotated[
+        WebName,
+        typer.Option(help="uniform: 0.01 to 1 change per hour. log-uniform: one a minute to one in three years."),
+    ] = "uniform",
     visits_per_day: Annotated[float, typer.Option(min=0.01, help="Mean visits per day and page.")] = 8.64,
     last_modified: Annotated[
         bool, typer.Option("--last-modified", help="A visit also gives the time of the last change.")
     ] = False,
-    days: Annotated[float | None, typer.Option(help="Simulated days. Default: 30 visits per page.")] = None,
+    days: Annotated[float | None, typer.Option(help="Simulated days. Default: 35 visits per page.")] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Number of runs to average.")] = 3,
     as_json: Json = False,
     plot: Plot = None,
@@ -278,7 +289,13 @@ def learning(
     _check_plot(plot)
     with StepProgress("simulate learning") as steps:
         found = measure_learning_cost(
-            pages, visits_per_day, last_modified, days or 30 / visits_per_day, seeds, progress=steps.show
+            pages,
+            visits_per_day,
+            last_modified,
+            days or 35 / visits_per_day,
+            seeds,
+            progress=steps.show,
+            web=rates,
         )
     if plot is not None:
         draw_lines(
@@ -292,7 +309,7 @@ def learning(
     if as_json:
         print_json(found)
         return
-    shown = [one for one in found.curve if one[0] in (1, 2, 3, 5, 9, 15, 22, 26)]
+    shown = [one for one in found.curve if one[0] in (1, 2, 3, 5, 9, 10, 15, 22, 26, 30)]
     _table(("after mean visits", "excess"), ((str(visits), f"{excess:.2f} %") for visits, excess in shown))
     console.print(f"\nStaleness with known rates: {found.known:.5f}.")
 

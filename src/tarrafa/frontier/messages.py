@@ -217,6 +217,9 @@ class CollectionStatus(msgspec.Struct, frozen=True):
     again: int = 0  # in the queue, to be visited again, and meanwhile still kept: counted there and in `fetched`
     to_sweep: bool = False  # before it finishes, pages that it has not found are to be removed
     sweeping: bool = False  # they are being removed
+    # Of revisits, by the power of ten of the changes a day: how many ("3:visits"), how many found a change
+    # ("3:changed"), and the sum of the believed probabilities of that, in thousandths ("3:expected").
+    calibration: dict[str, int] = {}
 
     @property
     def kept_by_run(self) -> int:

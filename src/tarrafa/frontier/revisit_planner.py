@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import os
 import sys
+from array import array
 from collections.abc import Awaitable, Callable
 
 from tarrafa import config
@@ -32,6 +33,7 @@ from tarrafa.runtime.compiled_kernels import use_own_numba_cache
 LOOK_EVERY_S = 1.0
 PLAN_S_MAX = 3600.0
 REST_S = 5.0  # between two plans of one collection at least, however fast the clock runs
+PAUSE_MIN_S = 1e-3  # between two visits of a host
 PAGES_PER_CALL, HOSTS_PER_CALL, VISITS_PER_CALL = 5_000, 500, 2_000
 
 
@@ -86,30 +88,55 @@ async def plan_collection(frontier: Frontier, row: CollectionRow, now: float) ->
 
 
 async def compute_price(frontier: Frontier, number: int, collection: Collection) -> None:
-    import numpy as np
-
-    from tarrafa.revisit import optimal_frequency
-
-    rate, host, price = collection.revisit.rate, FIRST_HOST, 0.0
-    shelves: list[RevisitShelf] = []
-    while some := await frontier.revisit_shelves(number, host, HOSTS_PER_CALL):
-        shelves += some
-        host = some[-1].host
-    if shelves and rate is not None:
-        hosts = {host: place for place, host in enumerate(dict.fromkeys(shelf.host for shelf in shelves))}
-        delays = {hosts[shelf.host]: shelf.delay_s for shelf in shelves}
-        classes = [class_of(shelf.shelf) for shelf in shelves]
-        solved = optimal_frequency.solve(
-            np.array([one[0] for one in classes]),
-            np.array([one[1] for one in classes]),
-            np.array([hosts[shelf.host] for shelf in shelves]),
-            np.array([1.0 / max(delays[place], 1e-3) for place in range(len(hosts))]),
-            rate / DAY_S,
-            counts=np.array([shelf.pages for shelf in shelves], dtype=float),
-        )
-        price = float(solved.price)
+    """Compute the price at which the visits worth it add up to the collection's rate."""
+    rate, price = collection.revisit.rate, 0.0
+    if rate is not None:
+        classes = await ClassArrays.fetch(frontier, number)
+        price = classes.price(rate / DAY_S) if classes.pages else 0.0
     await frontier.set_price(number, price)
     await _recompute_due(frontier, number)
+
+
+class ClassArrays:
+    """The classes of pages on each host, in flat arrays: 40 bytes for each class on a host, whatever its pages."""
+
+    def __init__(self) -> None:
+        self.rates, self.weights, self.pages, self.pauses = array("d"), array("d"), array("d"), array("d")
+        self.hosts = array("q")  # numbered from 0
+        self._numbers: dict[HostId, int] = {}
+        self._classes: dict[int, tuple[float, float]] = {}
+
+    @classmethod
+    async def fetch(cls, frontier: Frontier, number: int) -> "ClassArrays":
+        arrays, host = cls(), FIRST_HOST
+        while some := await frontier.revisit_shelves(number, host, HOSTS_PER_CALL):
+            for shelf in some:
+                arrays.add(shelf)
+            host = some[-1].host
+        return arrays
+
+    def add(self, shelf: RevisitShelf) -> None:
+        host = self._numbers.setdefault(shelf.host, len(self.pauses))
+        if host == len(self.pauses):
+            self.pauses.append(max(shelf.delay_s, PAUSE_MIN_S))
+        found = self._classes.get(shelf.shelf)
+        if found is None:
+            found = self._classes[shelf.shelf] = class_of(shelf.shelf)
+        self.rates.append(found[0])
+        self.weights.append(found[1])
+        self.hosts.append(host)
+        self.pages.append(shelf.pages)
+
+    def price(self, per_s: float) -> float:
+        import numpy as np
+
+        from tarrafa.revisit import optimal_frequency
+
+        rates, weights, pages, pauses = (
+            np.frombuffer(numbers) for numbers in (self.rates, self.weights, self.pages, self.pauses)
+        )
+        hosts = np.frombuffer(self.hosts, np.int64)
+        return float(optimal_frequency.solve(rates, weights, hosts, 1.0 / pauses, per_s, counts=pages).price)
 
 
 async def _recompute_due(frontier: Frontier, number: int) -> None:

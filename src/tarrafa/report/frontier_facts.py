@@ -20,12 +20,13 @@ from tarrafa.frontier.address import Address, connect_reader
 from tarrafa.frontier.messages import FIRST_HOST, CollectionRow, CollectionStatus, RevisitPage
 from tarrafa.frontier.store.sqlite_frontier import for_each_revisit_page, read_collections, read_overview
 from tarrafa.i18n import message
-from tarrafa.report.schema import FreshnessSummary
+from tarrafa.report.schema import CalibrationPoint, FreshnessSummary
 from tarrafa.report.tables import distribution
 from tarrafa.revisit.change_rate import DAY_S
 from tarrafa.runtime.data_dir import DataDirectory
 
 PAGES_PER_CALL = 5_000
+CALIBRATION_VISITS_MIN = 30
 CHANGES_LEAST = 1 / 1024  # a day: once in three years
 
 
@@ -45,18 +46,27 @@ class FreshnessAccumulator:
             self.rates.append(history.estimate * DAY_S)
             self.visits += history.visits
             self.changes += history.changes
-        rates = np.array([page.history.estimate for page in pages])
-        ages = np.maximum(self.now - np.array([page.history.last for page in pages]), 0.0)
-        self.fresh += float(np.exp(-rates * ages).sum())
+            self.fresh += history.fresh_probability(self.now)
 
-    def summary(self) -> FreshnessSummary | None:
+    def summary(self, status: CollectionStatus) -> FreshnessSummary | None:
         if not self.rates:
             return None
         rates = np.frombuffer(self.rates, np.float32).astype(np.float64)
         share = self.fresh / len(rates)
         return FreshnessSummary(
-            len(rates), self.visits, self.changes, share, distribution(rates, 2.0, CHANGES_LEAST)
+            len(rates), self.visits, self.changes, share, distribution(rates, 2.0, CHANGES_LEAST),
+            calibration_points(status.calibration),
         )  # fmt: skip
+
+
+def calibration_points(counted: dict[str, int]) -> list[CalibrationPoint]:
+    """The revisits by rate, from the counters of the frontier; few visits tell nothing."""
+    points = []
+    for power in sorted({int(name.partition(":")[0]) for name in counted}):
+        visits, changed, expected = (counted.get(f"{power}:{name}", 0) for name in ("visits", "changed", "expected"))
+        if visits >= CALIBRATION_VISITS_MIN:
+            points.append(CalibrationPoint(10.0**power, visits, expected / 1000 / visits, changed / visits))
+    return points
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +108,7 @@ async def _read_from_server(data: DataDirectory, name: str, address: Address | N
         while some := await frontier.revisit_pages(number, host, url, PAGES_PER_CALL):
             accumulator.add_pages(some)
             host, url = some[-1].host, some[-1].id
-        return ReportFrontierFacts(now, found.status, found.config, accumulator.summary(), found.others)
+        return ReportFrontierFacts(now, found.status, found.config, accumulator.summary(found.status), found.others)
     finally:
         await frontier.close()
 
@@ -112,7 +122,7 @@ def _read_from_file(data: DataDirectory, name: str, now: float) -> ReportFrontie
         return found
     accumulator = FreshnessAccumulator(now)
     for_each_revisit_page(data.frontier, name, accumulator.add_pages)
-    return ReportFrontierFacts(now, found.status, found.config, accumulator.summary(), found.others)
+    return ReportFrontierFacts(now, found.status, found.config, accumulator.summary(found.status), found.others)
 
 
 def _facts_of(

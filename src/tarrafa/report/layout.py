@@ -35,6 +35,7 @@ PLOT_TITLES = {
     "breadth": message("Pages that pass or fail the breadth rule"),
     "storage": message("Storage by part"),
     "changes": message("Pages by changes per day"),
+    "calibration": message("Revisits: what estimates expect, and what was found"),
 }
 
 
@@ -617,12 +618,20 @@ def _freshness(report: CollectionReport, _: Translator) -> ReportSection | None:
         share=_.percent(share),
     )
     rows = _spread_rows(found.changes_per_day, _.precise, _)
+    tables = [_pairs(_("Changes per day, as estimated for each page"), rows, _)]
+    if found.calibration:
+        title = (_("Changes per day, from"), _("Revisits"), _("Should find a change"), _("Did"))
+        points = [
+            (_.precise(one.per_day), _.number(one.visits), _.percent(one.expected), _.percent(one.found))
+            for one in found.calibration
+        ]
+        tables.append(ReportTable(_("Estimates and what revisits found"), title, points))
     return ReportSection(
         "freshness",
         _("Changes and freshness"),
         [sentence],
-        [_pairs(_("Changes per day, as estimated for each page"), rows, _)],
-        ("changes",),
+        tables,
+        ("changes", "calibration"),
     )
 
 

@@ -171,6 +171,21 @@ def _changes(report: CollectionReport, _: Translator, stem: Path, title: str) ->
     _bars(stem, bins, title, x_label, _("pages"), lambda low: _fraction(low, _), _)
 
 
+def _calibration(report: CollectionReport, _: Translator, stem: Path, title: str) -> None:
+    """One point for each power of ten of the rate; what is believed is right where it lies on the diagonal."""
+    assert report.freshness is not None
+    points = report.freshness.calibration
+    x_label, y_label = _("revisits that should find a change"), _("revisits that did")
+    with figure_axes(stem, title, x_label, y_label) as axes:
+        axes.plot((0, 1), (0, 1), "--", color="#999999", linewidth=1)
+        axes.plot([one.expected for one in points], [one.found for one in points], "o", color=COLOURS[0], markersize=6)
+        for one in points:
+            label = _("{rate} a day", rate=_fraction(one.per_day, _))
+            axes.annotate(label, (one.expected, one.found), textcoords="offset points", xytext=(7, -4), fontsize=8.5)
+        axes.set_xlim(0, 1.12)
+        axes.set_ylim(0, 1.02)
+
+
 def _degrees(report: CollectionReport, _: Translator, stem: Path, title: str) -> None:
     """Log-log, the usual form for degrees; pages without links cannot be shown there."""
     with figure_axes(stem, title, _("links"), _("pages")) as axes:
@@ -285,4 +300,5 @@ PLOTS: dict[str, tuple[Callable[[CollectionReport], bool], Draw]] = {
     "breadth": (lambda report: bool(report.cycles), _breadth),
     "storage": (lambda report: any(part.bytes for part in report.storage), _storage),
     "changes": (lambda report: report.freshness is not None, _changes),
+    "calibration": (lambda report: report.freshness is not None and bool(report.freshness.calibration), _calibration),
 }

@@ -250,6 +250,17 @@ class SearchTime(ReportStruct, frozen=True):
     cached_s_most: float | None = None
 
 
+class CalibrationPoint(ReportStruct, frozen=True):
+    """Revisits of pages that were believed to change `per_day` to ten times as often: the share that should have found
+    a change, and the share that did.
+    """
+
+    per_day: float
+    visits: int
+    expected: float
+    found: float
+
+
 class FreshnessSummary(ReportStruct, frozen=True):
     """Of the pages that are kept fresh. `changes`: pages by changes a day; `fresh`: the number of copies that are
     probably up to date.
@@ -260,6 +271,7 @@ class FreshnessSummary(ReportStruct, frozen=True):
     visits_changed: int
     fresh: float
     changes_per_day: Distribution
+    calibration: list[CalibrationPoint] = []
 
 
 class LinkDegrees(ReportStruct, frozen=True):

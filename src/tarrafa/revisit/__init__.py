@@ -11,10 +11,12 @@ optimum that no policy can beat; these three compute with numba or numpy and are
 
 from typing import TYPE_CHECKING, Any
 
+from tarrafa.revisit.change_rate import believe
+
 if TYPE_CHECKING:
     from tarrafa.revisit.allocation import allocate
 
-__all__ = ["allocate"]
+__all__ = ["allocate", "believe"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,94 +1,262 @@
-"""Estimates how often a page changes: a Gamma posterior updated by each visit.
+"""Estimates how often a page changes, from what its visits saw, on every time scale.
 
-The belief about a page's rate is a Gamma distribution (alpha, beta): its mean alpha / beta is the estimate, its width
-the uncertainty. A visit, `gap` after the one before, has one of three results:
+What the visits of a page saw is kept as a few numbers, its *evidence*:
 
-- no change: no event in `gap`. The Gamma stays a Gamma: beta grows by the gap. Exact.
-- a change, and the page's date says when the last one was: an event, and none in the `quiet` time since. Exact: alpha +
-  1, beta + quiet. Earlier events leave no trace and need none: given the rate, they are independent.
-- a change, at unknown times and of unknown number: 1 - e^(-rate gap). That is no Gamma any more; the Gamma with the
-  same mean and variance takes its place (assumed-density filtering), so that a page costs two numbers however long its
-  history. Weakness: each such step loses a little of the shape; tests/revisit compares with the exact posterior.
+- `quiet`: the time in which it certainly did not change (visits that found no change; the time since a trusted date);
+- `dated`: changes whose time is known from a trusted date;
+- `gaps`: visits that found a change at an unknown time, in at most `GAPS_MAX` groups of similar gaps between visits.
 
-A page that changes much faster than it is visited has changed at every visit: without dates its rate cannot be told
-from any faster one, and only the prior limits it. Dates keep it identifiable.
+Given the rate, the probability of this evidence is rate^dated e^(-rate quiet) times 1 - e^(-rate gap) for each gap. It
+is exact but for the grouping, and as a function of the logarithm of the rate it has one peak.
 
-All rates are per second and all times in seconds here, but nothing depends on the unit. Plain functions of floats,
+The belief is a Gamma distribution (alpha, beta) that has the peak and the curvature there of the posterior of the log
+rate. So a page costs two more numbers, which every user reads, however they were found.
+
+The prior has no scale of its own. Where nothing is known of other pages, it is half a change, and half a visit without
+a change at the shortest gap that saw one (the prior of Jeffreys for such visits, nearly): the belief is then
+the same on a clock of any speed, and its 90 % interval covers the truth nine times of ten from the first visits on.
+Where the rates of other pages of the site or collection are known, it is their spread on a logarithmic scale
+(`log_rate_prior`): a page may be a hundred times as fast as the others of its site without being held back for long.
+
+A page that has changed at every visit may change at any faster rate, too. Its interval has no upper end
+(`rate_bounds`), and `policy` visits it again after a shorter gap, which can tell more.
+
+All rates are per second and all times in seconds here, but nothing depends on the unit. Plain functions of numbers,
 which numba compiles as they are.
 """
 
 import math
+from collections.abc import Iterable, MutableSequence, Sequence
+from typing import NamedTuple
 
 DAY_S = 86_400.0
-PRIOR_ALPHA, PRIOR_BETA = 0.5, 0.5 * 10 * DAY_S  # once in ten days on average, with wide uncertainty
-PRIOR_PAGES = 5.0  # the general prior counts as much as this many pages of the site
-ALPHA_MIN, ALPHA_MAX = 0.05, 1e6
-CAUTION = 0.75
-NEGLIGIBLE = 1e-12  # a gap below this share of beta is ignored
+FIRST_RATE = 0.1 / DAY_S  # of a page of which nothing is known, nor of any other page
+HALF = 0.5  # the prior without a scale: so many changes, and visits without a change
+GAPS_MAX = 5  # groups of gaps
+LOG_STEPS = 16  # logarithms of gaps are counted in steps of 1/16 octave
+SAME_GROUP = 3 * LOG_STEPS // 4  # gaps that differ by less are similar
+ALPHA_MIN, ALPHA_MAX = 0.02, 1e6
+CAUTION = 0.5
+AT_LEAST = 3.0  # changes expected within the shortest gap: more cannot be told from any larger number
+DATE_S = 0.5  # a date has no fractions of a second
+GAP_MIN_S = 1e-9
 AGE_MAX_S = 3 * 365 * DAY_S  # an older date counts as this age
+PRIOR_PAGES = 5.0  # the spread of rates that is assumed at first counts as much as this many pages
+PRIOR_VARIANCE = 30.0  # of log rates, at first: nine pages of ten lie within four decades to either side
+STEP_MAX, STEPS_MAX, PRECISE = 1.5, 60, 1e-3  # of Newton's method, on the scale of log rates
 
 
-def update_unchanged(alpha: float, beta: float, gap: float) -> tuple[float, float]:
-    return alpha, beta + max(0.0, gap)
+class RatePrior(NamedTuple):
+    """The spread of the log rates of other pages; a precision of 0: nothing is known of them."""
+
+    mean: float
+    precision: float
 
 
-def update_dated(alpha: float, beta: float, quiet: float) -> tuple[float, float]:
-    """Update after a change whose last occurrence was `quiet` ago."""
-    return alpha + 1.0, beta + max(0.0, quiet)
+NO_PRIOR = RatePrior(0.0, 0.0)
 
 
-def update_changed(alpha: float, beta: float, gap: float) -> tuple[float, float]:
-    """Update after at least one change in `gap`.
+class RateSums(NamedTuple):
+    """Sums over pages with evidence: they can be added and subtracted, in any order and by any machine."""
 
-    With g = log(1 + gap/beta) and E(k) = 1 - e^(-kg), the k-th moment of the posterior is that of the Gamma times
-    E(alpha + k) / E(alpha): stable however small the gap.
+    pages: float = 0.0
+    means: float = 0.0  # of log rates
+    squares: float = 0.0
+
+    def plus(self, alpha: float, beta: float, sign: int = 1) -> "RateSums":
+        """With a page's belief added, or removed."""
+        mean = math.log(alpha / beta)
+        return RateSums(self.pages + sign, self.means + sign * mean, self.squares + sign * (mean * mean + 1.0 / alpha))
+
+
+NO_SUMS = RateSums()
+
+
+def log_rate_prior(site: RateSums, collection: RateSums = NO_SUMS) -> RatePrior:
+    """The prior of a page from the other pages of its site, and behind them from those of its collection.
+
+    Each sum has the mean and variance of log rates that make its pages most probable, as each page is believed to be:
+    one step of expectation maximisation with each visit.
     """
-    if gap <= NEGLIGIBLE * beta:
-        return alpha + 1.0, beta
-    g = math.log1p(gap / beta)
-    whole = -math.expm1(-alpha * g)
-    mean = alpha / beta * -math.expm1(-(alpha + 1.0) * g) / whole
-    square = alpha * (alpha + 1.0) / (beta * beta) * -math.expm1(-(alpha + 2.0) * g) / whole
-    variance = square - mean * mean
-    shape = min(max(mean * mean / variance, ALPHA_MIN), ALPHA_MAX) if variance > 0.0 else ALPHA_MAX
-    return shape, shape / mean
+    mean, variance = 0.0, PRIOR_VARIANCE
+    known = False
+    for sums in (collection, site):
+        if sums.pages < 0.5:
+            continue
+        own = sums.means / sums.pages
+        spread = max(0.0, sums.squares / sums.pages - own * own)
+        if not known:  # one more page tells where to look, but not how far
+            mean = own
+        total = sums.pages + PRIOR_PAGES
+        centre = (sums.pages * own + PRIOR_PAGES * mean) / total
+        variance = (
+            sums.pages * (spread + (own - centre) ** 2) + PRIOR_PAGES * (variance + (mean - centre) ** 2)
+        ) / total
+        mean, known = centre, True
+    return RatePrior(mean, 1.0 / variance) if known else NO_PRIOR
 
 
-# Which rate to use for a page whose rate is uncertain. The mean of the belief (alpha / beta) is a trap: a page thought
-# to change fast is worth little and is left alone; when it is visited at last it has changed, which says nothing new
-# but "fast", and the estimate runs away. An error to the slow side is corrected soon, because slow pages are visited.
-# So the estimate is taken some standard deviations below the mean (of log rate, about 1/sqrt(alpha)), the optimism in
-# the face of uncertainty of bandit problems; it vanishes as visits add up, unlike exploration, which goes on costing.
-# Weakness: 0.75 is tuned on one experiment (`simulate learning`; 0.5 to 1 do as well), and pages whose rate cannot be
-# learned (no dates, changed at every visit) stay between guess and prior.
+def log_step(gap: float) -> int:
+    """The logarithm of a gap, in steps."""
+    return round(math.log2(max(gap, GAP_MIN_S)) * LOG_STEPS)
+
+
+def group_gap(group_count: int, group_sum: int) -> float:
+    """The geometric mean of a group of gaps."""
+    return float(2.0 ** (group_sum / (group_count * LOG_STEPS)))
+
+
+def add_gap(gaps: MutableSequence[int], gap: float) -> None:
+    """Count a change that was found after a gap. `gaps` has `GAPS_MAX` pairs: a count, and a sum of logarithms in
+    steps; (0, 0) is free."""
+    step, free, near, distance = log_step(gap), -1, -1, math.inf
+    for place in range(0, 2 * GAPS_MAX, 2):
+        if gaps[place] == 0:
+            free = place
+        elif abs(gaps[place + 1] / gaps[place] - step) < distance:
+            near, distance = place, abs(gaps[place + 1] / gaps[place] - step)
+    if distance > SAME_GROUP and free < 0:
+        free = _join_nearest(gaps)
+        near = free
+    elif distance > SAME_GROUP:
+        near = free
+    gaps[near] += 1
+    gaps[near + 1] += step
+
+
+def _join_nearest(gaps: MutableSequence[int]) -> int:
+    """Join the two groups that are most similar; the longer ones, of equals: they tell less. Returns the free place."""
+    first, second, distance = 0, 2, math.inf
+    for one in range(0, 2 * GAPS_MAX, 2):
+        for other in range(one + 2, 2 * GAPS_MAX, 2):
+            apart = abs(gaps[one + 1] / gaps[one] - gaps[other + 1] / gaps[other])
+            if apart < distance:
+                first, second, distance = one, other, apart
+    gaps[first] += gaps[second]
+    gaps[first + 1] += gaps[second + 1]
+    gaps[second] = gaps[second + 1] = 0
+    return second
+
+
+def shortest_gap(gaps: Sequence[int]) -> float:
+    """The shortest gap that saw a change; 0: none did."""
+    shortest = 0.0
+    for place in range(0, len(gaps), 2):
+        if gaps[place] > 0:
+            gap = group_gap(gaps[place], gaps[place + 1])
+            if shortest == 0.0 or gap < shortest:
+                shortest = gap
+    return shortest
+
+
+def fit_rate(
+    quiet: float, dated: int, gaps: Sequence[int], prior_mean: float, prior_precision: float
+) -> tuple[float, float]:
+    """The belief after this evidence: (alpha, beta)."""
+    quiet += dated * DATE_S
+    changes, shortest, whole = float(dated), 0.0, quiet
+    lengths = [0.0 for _ in range(len(gaps) // 2)]
+    for place in range(len(lengths)):
+        count = gaps[2 * place]
+        if count > 0:
+            lengths[place] = group_gap(count, gaps[2 * place + 1])
+            changes += count
+            whole += count * lengths[place] / 2.0
+            if shortest == 0.0 or lengths[place] < shortest:
+                shortest = lengths[place]
+    half = 0.0 if prior_precision > 0.0 else HALF  # other pages tell more
+    still = quiet + half * shortest
+    if whole < GAP_MIN_S:
+        return _belief_without_evidence(prior_mean, prior_precision)
+    peak = math.log((changes + 0.1 + half) / whole)
+    curvature = 1.0
+    for _ in range(STEPS_MAX):
+        rate = math.exp(peak)
+        slope, curvature = half + dated - still * rate, still * rate
+        for place in range(len(lengths)):
+            expected = rate * lengths[place]
+            if 0.0 < expected < 500.0:  # more tell nothing
+                ratio = 1.0 - expected / 2.0 if expected < 1e-6 else expected / math.expm1(expected)
+                slope += gaps[2 * place] * ratio
+                curvature += gaps[2 * place] * ratio * (expected + ratio - 1.0)
+        slope -= (peak - prior_mean) * prior_precision
+        curvature = max(curvature + prior_precision, ALPHA_MIN)
+        step = min(max(slope / curvature, -STEP_MAX), STEP_MAX)
+        peak += step
+        if abs(step) < PRECISE:
+            break
+    alpha = min(curvature, ALPHA_MAX)
+    return alpha, alpha / math.exp(peak)
+
+
+def _belief_without_evidence(prior_mean: float, prior_precision: float) -> tuple[float, float]:
+    if prior_precision > 0.0:
+        alpha = min(max(prior_precision, HALF), ALPHA_MAX)
+        return alpha, alpha / math.exp(prior_mean)
+    return HALF, HALF / FIRST_RATE
+
+
+# Which rate to use for a page whose rate is uncertain. The middle of the belief is a trap: a page thought to change
+# fast is worth little and is left alone; when it is visited at last it has changed, which says nothing new but "fast",
+# and the estimate runs away. An error to the slow side is corrected soon, because slow pages are visited. So the rate
+# is taken some standard deviations lower (of log rate, 1/sqrt(alpha)), the optimism in the face of uncertainty of
+# bandit problems; it vanishes as visits add up, unlike exploration, which goes on costing. A quarter to six tenths of a
+# deviation do as well (`simulate learning`).
 def cautious_rate(alpha: float, beta: float, caution: float = CAUTION) -> float:
     """The rate by which visits to a page are scheduled."""
     return alpha / beta * math.exp(-caution / math.sqrt(alpha))
 
 
-def site_prior(pages: float, means: float, squares: float) -> tuple[float, float]:
-    """The prior of a new page of a site: the Gamma with the mean and variance of the site's pages.
+def median_rate(alpha: float, beta: float) -> float:
+    """The rate that is as probably too high as too low."""
+    return rate_quantile(alpha, beta, 0.5, 0.0)
 
-    `means` is the sum of their estimates, `squares` the sum of the second moments of their beliefs. The general prior
-    counts as `PRIOR_PAGES` pages.
+
+def rate_bounds(alpha: float, beta: float) -> tuple[float, float]:
+    """The 90 % interval of the true rate."""
+    return rate_quantile(alpha, beta, 0.05, -1.645), rate_quantile(alpha, beta, 0.95, 1.645)
+
+
+def rate_quantile(alpha: float, beta: float, share: float, z: float) -> float:
+    """The rate below which a share of the belief lies; `z` is that quantile of the normal distribution.
+
+    Wilson and Hilferty's cube: the cube root of a Gamma is nearly normal. Where alpha is small, its lower part is the
+    first term of the series of its distribution function.
     """
-    mean = PRIOR_ALPHA / PRIOR_BETA
-    square = mean * mean + PRIOR_ALPHA / PRIOR_BETA**2
-    total = pages + PRIOR_PAGES
-    mean, square = (means + PRIOR_PAGES * mean) / total, (squares + PRIOR_PAGES * square) / total
-    variance = square - mean * mean
-    shape = min(max(mean * mean / variance, ALPHA_MIN), ALPHA_MAX) if variance > 0.0 else ALPHA_MAX
-    return shape, shape / mean
+    root = 1.0 - 1.0 / (9.0 * alpha) + z / (3.0 * math.sqrt(alpha))
+    cube = alpha * max(0.0, root) ** 3
+    if alpha < 1.5 and share <= 0.5:
+        first = math.exp((math.log(share) + math.lgamma(alpha + 1.0)) / alpha)
+        cube = first if share < 0.5 else max(first, cube)
+    return cube / beta
 
 
-def second_moment(alpha: float, beta: float) -> float:
-    return alpha * (alpha + 1.0) / (beta * beta)
+def cannot_be_told(quiet: float, dated: int, gaps: Sequence[int], rate: float) -> bool:
+    """Whether a page may as well change at any faster rate: it has changed at every visit, or nearly."""
+    shortest = shortest_gap(gaps)
+    return shortest > 0.0 and not dated and (quiet <= 0.0 or rate * shortest > AT_LEAST)
 
 
-def rate_bounds(alpha: float, beta: float, z: float = 1.645) -> tuple[float, float]:
-    """The 90 % interval of the true rate. Wilson and Hilferty's cube: the cube root of a Gamma is nearly normal; a few
-    percent wrong where alpha is below 1.
+def fresh_probability(alpha: float, beta: float, age: float) -> float:
+    """The probability that a page has not changed for `age`: e^(-rate age), over the whole belief."""
+    return math.exp(-alpha * math.log1p(max(0.0, age) / beta))
+
+
+def believe(observations: Iterable[tuple[float, bool]]) -> tuple[float, float, float]:
+    """The rate of change of a page, and its 90 % interval, from its visits alone.
+
+    Each observation is the time since the visit before, in seconds, and whether the page had changed. The rates are per
+    second. An upper end that is infinite says: at least the lower end.
     """
-    spread = z / (3.0 * math.sqrt(alpha))
-    centre = 1.0 - 1.0 / (9.0 * alpha)
-    return alpha / beta * max(0.0, centre - spread) ** 3, alpha / beta * (centre + spread) ** 3
+    quiet, gaps = 0.0, [0] * (2 * GAPS_MAX)
+    for gap, changed in observations:
+        if not 0.0 <= gap < math.inf:
+            raise ValueError(f"a time since the visit before must be a finite number of seconds, got {gap!r}")
+        if not changed:
+            quiet += gap
+        elif gap > 0.0:
+            add_gap(gaps, gap)
+    alpha, beta = fit_rate(quiet, 0, gaps, *NO_PRIOR)
+    rate = median_rate(alpha, beta)
+    low, high = rate_bounds(alpha, beta)
+    return rate, low, math.inf if cannot_be_told(quiet, 0, gaps, rate) else high

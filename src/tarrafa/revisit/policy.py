@@ -20,16 +20,20 @@ from typing import Protocol
 import msgspec
 
 from tarrafa.revisit import change_rate
-from tarrafa.revisit.change_rate import DAY_S
+from tarrafa.revisit.change_rate import DAY_S, NO_PRIOR, RatePrior
 from tarrafa.revisit.visit_value import age_at_price, visit_value
 
 RATE_STEP, WEIGHT_STEP = 1.25, 2.0
 RATE_MIN = 1e-10  # one change in three hundred years
 WEIGHT_CLASSES = 64  # of weight
 RATE_CLASSES_MAX = 400  # classes of rates: far beyond one change per nanosecond
+PROBE_SHELF = 1 << 19  # added to a shelf: its pages have changed at every visit, and are due after a shorter gap
 ANNOUNCED_SHELF = 1 << 20  # added to a shelf: its pages are known to have changed
 PLAN_SHELF = 2 * ANNOUNCED_SHELF  # a shelf of a plan: not a class of the index policy
-EXPLORE_EVERY = 50  # one visit in this many goes to the page that was left alone longest
+PROBE_CHANGES = 0.5  # expected within the gap of a probe
+PROBE_ALPHA_MAX = 1.5  # a belief as narrow as this needs no probe
+PROBES_MAX = 3  # that leave the shortest gap as it was
+EXPLORE_EVERY = 200  # one visit in this many goes to the page that was left alone longest
 
 RATE_CHANGES_MIN, RATE_CHANGES_MAX = 1, 10  # of rateupdate, clamped as by its authors
 RATE_DAYS_MIN, RATE_DAYS_MAX = 1.0, 10.0
@@ -49,49 +53,96 @@ class PageHistory(msgspec.Struct, frozen=True, array_like=True):
     visits: int = 1
     changes: int = 0
     rate: float = 1.0  # of rateupdate, per day
-    rated: float = 0.0  # when that was last computed
+    rated: float | int = 0  # when that was last computed
     unrated: int = 0  # changes seen since
-    announced: float = 0.0  # a trusted date later than the last visit: it has certainly changed
-    birth: float = 0.0  # the date of its first visit, until its host's dates are trusted
+    # An int of 0 takes one byte where a float takes nine.
+    announced: float | int = 0  # a trusted date later than the last visit: it has certainly changed
+    birth: float | int = 0  # the date of its first visit, until its host's dates are trusted
+    # What alpha and beta follow from, with the rates of other pages: see `change_rate`.
+    quiet: float | int = 0
+    dated: int = 0
+    gaps: tuple[int, ...] = ()
 
     @property
     def estimate(self) -> float:
         """Changes per second."""
-        return self.alpha / self.beta
+        return change_rate.median_rate(self.alpha, self.beta)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The 90 % interval of the true rate; an infinite upper end says that it may as well be any higher rate."""
+        low, high = change_rate.rate_bounds(self.alpha, self.beta)
+        told = not change_rate.cannot_be_told(self.quiet, self.dated, self.gaps, self.estimate)
+        return low, high if told else math.inf
+
+    @property
+    def has_evidence(self) -> bool:
+        """Whether its visits tell anything about its rate."""
+        return bool(self.quiet or self.dated or self.gaps)
+
+    def fresh_probability(self, now: float) -> float:
+        """The probability that it has not changed since its last visit."""
+        return change_rate.fresh_probability(self.alpha, self.beta, now - self.last)
+
+    @property
+    def needs_probe(self) -> bool:
+        """Whether it has changed at every visit, a shorter gap can tell more, and was not yet tried often enough."""
+        if self.quiet or self.dated or not self.gaps or self.alpha > PROBE_ALPHA_MAX:
+            return False
+        pairs = zip(self.gaps[::2], self.gaps[1::2], strict=True)
+        return min((logs / count, count) for count, logs in pairs)[1] < PROBES_MAX
 
     @property
     def shelf(self) -> int:
         """The class of the page, by its cautious rate (`change_rate.cautious_rate`)."""
-        return shelf_of(change_rate.cautious_rate(self.alpha, self.beta), self.weight)
+        rate = change_rate.cautious_rate(self.alpha, self.beta) if self.has_evidence else self.alpha / self.beta
+        return shelf_of(rate, self.weight)
 
 
-def record_first_visit(at: float, alpha: float, beta: float, weight: float = 1.0, claimed: float = 0.0) -> PageHistory:
+def record_first_visit(
+    at: float, prior: RatePrior = NO_PRIOR, weight: float = 1.0, claimed: float = 0.0
+) -> PageHistory:
     """A page's first visit; `claimed` is its date, used once its host's dates are trusted."""
-    return PageHistory(at, at, alpha, beta, weight, rated=at, birth=min(claimed, at))
+    alpha, beta = change_rate.fit_rate(0.0, 0, (), *prior)
+    return PageHistory(at, at, alpha, beta, weight, rated=int(at), birth=min(claimed, at) or 0)
 
 
 def record_visit(
-    page: PageHistory, at: float, changed: bool, modified: float | None = None, believed: bool = False
+    page: PageHistory,
+    at: float,
+    changed: bool,
+    modified: float | None = None,
+    believed: bool = False,
+    prior: RatePrior = NO_PRIOR,
 ) -> PageHistory:
-    """A page after one more visit; `modified` is when it last changed, if its date is `believed`."""
+    """A page after one more visit; `modified` is when it last changed, if its date is `believed`. The `prior` is that
+    of the other pages."""
     gap = max(0.0, at - page.last)
-    alpha, beta, birth = page.alpha, page.beta, page.birth
+    quiet, dated, gaps, birth = page.quiet, page.dated, page.gaps, page.birth
     if believed and birth:
-        alpha, beta = change_rate.update_dated(alpha, beta, min(page.first - birth, change_rate.AGE_MAX_S))
-        birth = 0.0
+        dated, quiet, birth = dated + 1, quiet + min(page.first - birth, change_rate.AGE_MAX_S), 0
     if not changed:
-        alpha, beta = change_rate.update_unchanged(alpha, beta, gap)
+        quiet += gap
+    elif page.announced > page.last:  # it was visited because it had changed: what counts is how long that took
+        dated, quiet = dated + 1, quiet + min(page.announced - page.last, gap)
     elif modified is not None:
-        alpha, beta = change_rate.update_dated(alpha, beta, min(max(0.0, at - modified), gap))
-    else:
-        alpha, beta = change_rate.update_changed(alpha, beta, gap)
+        dated, quiet = dated + 1, quiet + min(max(0.0, at - modified), gap)
+    elif gap > 0.0:
+        gaps = _with_gap(gaps, gap)
+    alpha, beta = change_rate.fit_rate(quiet, dated, gaps, *prior)
     rate, rated, unrated = page.rate, page.rated, page.unrated + changed
     if at - rated >= DAY_S:
-        rate, rated, unrated = updated_rate(unrated, (at - rated) / DAY_S), at, 0
+        rate, rated, unrated = updated_rate(unrated, (at - rated) / DAY_S), int(at), 0
     return PageHistory(
         page.first, at, alpha, beta, page.weight, page.visits + 1, page.changes + changed, rate, rated, unrated,
-        birth=birth,
+        birth=birth, quiet=quiet, dated=dated, gaps=gaps,
     )  # fmt: skip
+
+
+def _with_gap(gaps: tuple[int, ...], gap: float) -> tuple[int, ...]:
+    places = [*gaps, *(0,) * (2 * change_rate.GAPS_MAX - len(gaps))]
+    change_rate.add_gap(places, gap)
+    return tuple(number for place in range(0, len(places), 2) if places[place] for number in places[place : place + 2])
 
 
 def updated_rate(changes: int, days: float) -> float:
@@ -205,22 +256,28 @@ class IndexPolicy:
     def place(self, page: PageHistory) -> tuple[int, float]:
         if page.announced > page.last:
             return page.shelf + ANNOUNCED_SHELF, max(page.announced, page.last + self.interval_min)
-        return page.shelf, page.last
+        return page.shelf + PROBE_SHELF * page.needs_probe, page.last
 
     def due(self, shelf: int, key: float) -> float:
         rate, weight = class_of(shelf)
-        if shelf >= PLAN_SHELF:
+        if shelf >= PLAN_SHELF or (shelf >= PROBE_SHELF and _most_worth(shelf) < self.price):
             return math.inf
         if shelf >= ANNOUNCED_SHELF:
-            return key if weight / rate >= self.price else math.inf
-        return key + max(self.interval_min, age_at_price(rate, weight, self.price))
+            return key
+        after = PROBE_CHANGES / rate if shelf >= PROBE_SHELF else age_at_price(rate, weight, self.price)
+        return key + max(self.interval_min, after)
 
     def urgency(self, shelf: int, key: float, now: float) -> float:
-        rate, weight = class_of(shelf)
-        return weight / rate if shelf >= ANNOUNCED_SHELF else visit_value(rate, weight, now - key)
+        return _most_worth(shelf) if shelf >= PROBE_SHELF else visit_value(*class_of(shelf), now - key)
 
     def explore_from(self, shelf: int, key: float) -> float:
         return math.inf if shelf >= PLAN_SHELF else key if shelf >= ANNOUNCED_SHELF else key + self.interval_min
+
+
+def _most_worth(shelf: int) -> float:
+    """The worth of a visit to a page that has certainly changed; and of a probe."""
+    rate, weight = class_of(shelf)
+    return weight / rate
 
 
 def shelf_of(rate: float, weight: float) -> int:
@@ -233,7 +290,7 @@ def shelf_of(rate: float, weight: float) -> int:
 
 def class_of(shelf: int) -> tuple[float, float]:
     """The rate and weight that all pages of a class are assumed to have."""
-    along, across = divmod(shelf % ANNOUNCED_SHELF, WEIGHT_CLASSES)
+    along, across = divmod(shelf % PROBE_SHELF, WEIGHT_CLASSES)
     along = min(along, RATE_CLASSES_MAX)
     return RATE_MIN * RATE_STEP**along, WEIGHT_STEP ** (across - WEIGHT_CLASSES // 2)
 

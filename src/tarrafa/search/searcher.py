@@ -136,9 +136,10 @@ class Searcher:
             gathered.others,
         )
 
-    def matching_pages(self, text: str) -> MatchingPages:
-        """The pages that match a text, copies too, the best first, for SPARQL. Nothing else is shown instead."""
-        last = SearchRequest(text, HITS_MAX, RESULT_DEPTH_MAX - HITS_MAX, copies=True, crowded=True)
+    def matching_pages(self, text: str, collection: str | None = None) -> MatchingPages:
+        """The pages that match a text, copies too, the best first, for SPARQL and exports. Nothing else is shown
+        instead."""
+        last = SearchRequest(text, HITS_MAX, RESULT_DEPTH_MAX - HITS_MAX, collection, copies=True, crowded=True)
         gathered = self._find(last)
         urls: dict[str, None] = {}
         for start in range(0, min(len(gathered.found), RESULT_DEPTH_MAX), HITS_MAX):

@@ -18,6 +18,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from jinja2.ext import Extension
 from markupsafe import Markup, escape
 
+from tarrafa.crawl.explain.freshness import ChangeEstimate
 from tarrafa.frontier.collection_status import shown_state
 from tarrafa.i18n import Message, Translator
 from tarrafa.index.text_analysis import primary_language
@@ -166,6 +167,12 @@ def status_text(status: int | None, _: Translator) -> str:
     return _("never visited") if status is None else f"{status} {_.render(status_name(status))}".rstrip()
 
 
+def at_least(page: ChangeEstimate, _: Translator) -> str:
+    """The change rate of a page that may as well change at any faster rate."""
+    often = format_change_rate(page.low, _)
+    return _("{often}, or more often", often=often) if often else ""
+
+
 def format_change_rate(per_day: float, _: Translator) -> str:
     """A change rate in words."""
     if per_day <= 0:
@@ -258,7 +265,9 @@ class TemplateRenderer:
             "decimals": lambda value: _.number(value, 2),
             "seconds": lambda value: _.number(max(value, 0.001), 3),  # 0 would look like a mistake
             "figures": _.significant,
-            "often": lambda per_day: format_change_rate(per_day, _),
+            "often": lambda page: (
+                format_change_rate(page.changes_per_day, _) if page.high is not None else at_least(page, _)
+            ),
             "host": host_name_of,
             "moment": _format_time,
             "short": _short,

@@ -8,10 +8,10 @@ Two methods. The policies are compared by the event-driven simulator, on a sampl
 as many pages as keep its slots per page unchanged. The effect of a budget is computed in closed form, for all pages, by
 the long-run bound, from which the index policy stays within half a percent.
 
-A page is never assumed to be visited more often than every five minutes here, whatever `interval_min` says.
-
-Known weakness: rates are taken as estimated, not as uncertain; a collection that has seen each page once relies on its
-prior, and so does this forecast.
+Rates are uncertain, and the forecast with them. The simulated Web draws the rate of each page from its belief, so that
+pages which may be fast are fast in their share of cases. The interval of a long-run freshness comes from many such Webs
+under one plan, which is made from the estimates. A policy is simulated as if it knew the drawn rates; what it still has
+to learn costs some percent of staleness (`learning_cost`).
 """
 
 import math
@@ -28,6 +28,7 @@ from tarrafa.frontier.messages import RevisitPage
 from tarrafa.frontier.store.sqlite_frontier import read_revisit_pages
 from tarrafa.revisit import optimal_frequency
 from tarrafa.revisit.change_rate import DAY_S
+from tarrafa.revisit.policy import RATE_MIN
 from tarrafa.revisit.visit_value import staleness
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.simulate import event_simulation, web_model
@@ -40,10 +41,19 @@ ROUNDS = 8.0  # visits to each page, on average; the first half of them is not m
 PAUSE_MIN_S = 0.05
 MULTIPLES = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 VISITS_MAX, CHANGES_MAX = 60_000, 300_000  # in one run: beyond them the sample shrinks
-INTERVAL_MIN_S = 300.0  # faster visits are not simulated: such pages are fresh enough
+DRAWS = 100  # Webs for an interval
+Z_90 = 1.645  # nine of ten values of a normal distribution lie within so many standard deviations
 
 Floats = npt.NDArray[np.float64]
 Progress = Callable[[int, int], None]
+
+
+class FreshnessRange(msgspec.Struct, frozen=True):
+    """A freshness, and where it lies nine times of ten."""
+
+    likely: float
+    low: float
+    high: float
 
 
 class PolicyForecast(msgspec.Struct, frozen=True):
@@ -73,7 +83,8 @@ class CollectionForecast(msgspec.Struct, frozen=True):
     sampled: int
     polite_per_day: float  # the most that politeness and interval_min allow
     changes_per_day: float  # expected, of all pages
-    fresh_now: float
+    fresh_now: FreshnessRange
+    long_run: FreshnessRange  # with the index policy
     best: str
     policies: tuple[PolicyForecast, ...]
     curve: tuple[BudgetForecast, ...]
@@ -83,9 +94,12 @@ class CollectionForecast(msgspec.Struct, frozen=True):
 class PageArrays:
     """The pages as arrays; hosts are numbered."""
 
-    rates: Floats
+    rates: Floats  # drawn from the beliefs
+    estimates: Floats
+    alphas: Floats
+    betas: Floats
     weights: Floats
-    ages: Floats
+    fresh: Floats  # the probability that each is fresh now
     servers: npt.NDArray[np.int64]
     pauses: Floats  # of each host
     dated: npt.NDArray[np.bool_]
@@ -97,10 +111,15 @@ class PageArrays:
         pauses, dated = np.zeros(len(numbers)), np.zeros(len(numbers), dtype=bool)
         for page, server in zip(pages, servers, strict=True):
             pauses[server], dated[server] = max(page.delay_s, PAUSE_MIN_S), page.dates_believed
+        alphas = np.array([page.history.alpha for page in pages])
+        betas = np.array([page.history.beta for page in pages])
         return cls(
+            _draw_rates(alphas, betas, seed=0),
             np.array([page.history.estimate for page in pages]),
+            alphas,
+            betas,
             np.array([page.history.weight for page in pages]),
-            np.array([max(0.0, now - page.history.last) for page in pages]),
+            np.array([page.history.fresh_probability(now) for page in pages]),
             servers,
             pauses,
             dated,
@@ -130,12 +149,12 @@ def forecast(
     """Forecast a collection; `policy` and `per_day` replace the collection's own settings."""
     if not pages:
         raise DataError(f"{collection.name}: no page of it is kept fresh yet: give it a [revisit] section and crawl")
-    stock, least = PageArrays.of(pages, now), max(INTERVAL_MIN_S, float(collection.revisit.interval_min))
+    stock, least = PageArrays.of(pages, now), float(collection.revisit.interval_min)
     polite = float(stock.caps(least).sum()) * DAY_S
     budget = min(per_day or collection.revisit.rate or polite, polite)
     chosen = policy or (collection.revisit.policy if collection.revisit.policy != "never" else "index")
     runs = {(name, times): 0.0 for name in POLICY_NAMES for times in (1.0, 2.0)}
-    days = min(max(DAYS_MIN, ROUNDS * len(pages) / budget), DAYS_MAX)
+    days = _simulated_days(stock, budget)
     sample = _sample(stock, days, 2 * budget)
     for done, (name, times) in enumerate(runs):
         progress(done, len(runs))
@@ -153,14 +172,52 @@ def forecast(
         hosts=len(stock.pauses),
         sampled=len(sample.rates),
         polite_per_day=round(polite, 2),
-        changes_per_day=round(float(stock.rates.sum()) * DAY_S, 2),
-        fresh_now=round(_mean(np.exp(-stock.rates * stock.ages), stock.weights), 4),
+        changes_per_day=round(float((stock.alphas / stock.betas).sum()) * DAY_S, 2),
+        fresh_now=_fresh_now(stock),
+        long_run=_long_run(stock, budget, least),
         best=prospects[0].policy,
         policies=tuple(prospects),
         curve=tuple(
             _budget_forecast(stock, times * budget, least) for times in MULTIPLES if times * budget <= polite * 1.001
         ),
     )
+
+
+def _simulated_days(stock: PageArrays, per_day: float) -> float:
+    """Days of a run: several visits to each page; some days, as far as the smallest sample allows."""
+    share = min(1.0, SAMPLE_MIN / len(stock.rates))
+    changes_per_day = float(stock.rates.sum()) * DAY_S
+    affordable = min(VISITS_MAX / (2 * per_day * share), CHANGES_MAX / max(changes_per_day * share, 1e-9))
+    return min(max(min(DAYS_MIN, affordable), ROUNDS * len(stock.rates) / per_day), DAYS_MAX)
+
+
+def _draw_rates(alphas: Floats, betas: Floats, seed: int) -> Floats:
+    """One rate for each page, from its belief."""
+    drawn: Floats = np.maximum(np.random.default_rng(seed).gamma(alphas) / betas, RATE_MIN)
+    return drawn
+
+
+def _fresh_now(stock: PageArrays) -> FreshnessRange:
+    """Each page is fresh or not, by its own probability: the sum of many is nearly normal."""
+    likely, shares = _mean(stock.fresh, stock.weights), stock.weights / stock.weights.sum()
+    spread = Z_90 * math.sqrt(float((shares**2 * stock.fresh * (1.0 - stock.fresh)).sum()))
+    return FreshnessRange(round(likely, 4), round(max(0.0, likely - spread), 4), round(min(1.0, likely + spread), 4))
+
+
+def _long_run(stock: PageArrays, per_day: float, interval_min: float) -> FreshnessRange:
+    """Freshness under the index policy's frequencies, made from the estimates, on many Webs that may be true."""
+    solved = optimal_frequency.solve(
+        stock.estimates, stock.weights, stock.servers, stock.caps(interval_min), per_day / DAY_S
+    )
+    gaps = 1.0 / np.maximum(solved.frequencies, 1e-300)
+    found = []
+    for seed in range(DRAWS):
+        expected = _draw_rates(stock.alphas, stock.betas, seed) * gaps
+        # The mean of e^(-y) over an interval: staleness() of each, for whole arrays.
+        fresh = np.where(expected < 1e-6, 1.0 - expected / 2.0, -np.expm1(-expected) / np.maximum(expected, 1e-300))
+        found.append(_mean(fresh, stock.weights))
+    low, likely, high = (round(float(value), 4) for value in np.quantile(found, (0.05, 0.5, 0.95)))
+    return FreshnessRange(likely, low, high)
 
 
 def _mean(values: Floats, weights: Floats) -> float:
@@ -182,8 +239,11 @@ def _sample(stock: PageArrays, days: float, per_day: float) -> PageArrays:
     numbers[there] = np.arange(len(there))
     return PageArrays(
         stock.rates[kept],
+        stock.estimates[kept],
+        stock.alphas[kept],
+        stock.betas[kept],
         stock.weights[kept],
-        stock.ages[kept],
+        stock.fresh[kept],
         numbers[stock.servers[kept]],
         (stock.pauses * before / np.maximum(after, 1))[there],
         stock.dated[there],

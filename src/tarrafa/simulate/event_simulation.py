@@ -39,9 +39,9 @@ import msgspec
 import numpy as np
 
 from tarrafa.errors import ConfigError
-from tarrafa.revisit import change_rate, date_trust, policy
+from tarrafa.revisit import date_trust, policy
 from tarrafa.revisit.budget import BudgetLimit, TokenBucket
-from tarrafa.revisit.change_rate import AGE_MAX_S, ALPHA_MAX, DAY_S
+from tarrafa.revisit.change_rate import AGE_MAX_S, ALPHA_MAX, DAY_S, RateSums, log_rate_prior
 from tarrafa.revisit.policy import EXPLORE_EVERY, PageHistory, choose_shelf
 from tarrafa.simulate import freshness_metrics
 from tarrafa.simulate.change_process import Floats
@@ -87,30 +87,31 @@ class LearnedKnowledge:
         self._web = web
         self._dates_s = [0.0] * len(web.documents)  # as given by the last visit
         self._records = [date_trust.DateTrust()] * len(web.servers)
-        self._counts = [0] * len(web.servers)
-        self._means = [0.0] * len(web.servers)  # sums over the pages of a server, for `change_rate.site_prior`
-        self._squares = [0.0] * len(web.servers)
+        self._sums = [RateSums()] * len(web.servers)
+        self._all = RateSums()
 
     def record_visit(self, document: int, at_s: float, changed: bool, modified_s: float) -> PageHistory:
         page, server = self.pages[document], self._web.documents[document].server
         claimed_s = max(modified_s, -AGE_MAX_S) if self._web.servers[server].dated else 0.0
+        self._count(server, page, -1)
+        prior = log_rate_prior(self._sums[server], self._all)
         if page is None:
-            alpha, beta = change_rate.site_prior(self._counts[server], self._means[server], self._squares[server])
-            seen = policy.record_first_visit(at_s, alpha, beta, self._web.documents[document].weight, claimed_s)
-            self._counts[server] += 1
+            seen = policy.record_first_visit(at_s, prior, self._web.documents[document].weight, claimed_s)
         else:
             if changed:
                 verdict = date_trust.check_last_modified(True, self._dates_s[document], claimed_s, page.last, at_s)
                 self._records[server] = self._records[server].updated(verdict)
             believed = bool(claimed_s) and self._records[server].is_trusted
-            seen = policy.record_visit(page, at_s, changed, claimed_s if believed else None, believed)
-            self._means[server] -= page.estimate
-            self._squares[server] -= change_rate.second_moment(page.alpha, page.beta)
-        self._means[server] += seen.estimate
-        self._squares[server] += change_rate.second_moment(seen.alpha, seen.beta)
+            seen = policy.record_visit(page, at_s, changed, claimed_s if believed else None, believed, prior)
+        self._count(server, seen, 1)
         self._dates_s[document] = claimed_s
         self.pages[document] = seen
         return seen
+
+    def _count(self, server: int, page: PageHistory | None, sign: int) -> None:
+        if page is not None and page.has_evidence:
+            self._sums[server] = self._sums[server].plus(page.alpha, page.beta, sign)
+            self._all = self._all.plus(page.alpha, page.beta, sign)
 
 
 class TrueKnowledge:
@@ -127,6 +128,7 @@ class TrueKnowledge:
                 last=0.0,
                 alpha=ALPHA_MAX,
                 beta=ALPHA_MAX / one.rate if one.rate > 0.0 else math.inf,
+                dated=1,
                 weight=one.weight,
                 changes=1,
                 rate=min(max(one.rate * DAY_S, RATE_LEAST), RATE_MOST),

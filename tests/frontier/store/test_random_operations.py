@@ -27,6 +27,7 @@ from tarrafa.frontier.store.revisits import CHOSEN_SHELF, DISMISSED_SHELF, PLANN
 from tarrafa.frontier.store.runs import has_runs
 from tarrafa.frontier.store.sqlite_frontier import FrontierStore
 from tarrafa.model import Outcome, Status, UrlRole, UrlState, Visit, unkept_cause
+from tarrafa.revisit.change_rate import RateSums
 from tarrafa.runtime.process_identity import current_process
 from tests.contract.frontier_bodies import SUFFIXES, FalseClock, a_collection, offer
 from tests.contract.test_revisits import DAY_S, advance, kept, now
@@ -397,14 +398,26 @@ def a_page_stands_where_it_says_or_is_out(store: FrontierStore, known: LoadedCol
 
 
 def a_site_knows_its_pages(store: FrontierStore, known: LoadedCollection) -> Pair:
-    rates, sites = 0, Counter[str]()
+    rates, sites, sums = 0, dict[str, RateSums](), [0, 0, 0]
     if known.config.keeps_fresh:
         site = "(SELECT site FROM host WHERE host.id = page.host)"
-        for name, history in ask(store, known, f"SELECT {site}, history {PAGES} AND role = 0"):
-            rates += round(RATE_UNIT * read_history(history).rate)
-            sites[name] += 1
-    stored = ask(store, known, "SELECT name, pages FROM site WHERE collection = ? AND pages != 0")
-    return (store.counters.value(known.row.id, Bucket.RATES), stored), (rates, sorted(sites.items()))
+        for name, content in ask(store, known, f"SELECT {site}, history {PAGES} AND role = 0"):
+            history = read_history(content)
+            rates += round(RATE_UNIT * history.rate)
+            if history.has_evidence:
+                sites[name] = sites.get(name, RateSums()).plus(history.alpha, history.beta)
+                own = RateSums().plus(history.alpha, history.beta)
+                sums = [
+                    sums[0] + 1,
+                    *(sum_ + round(RATE_UNIT * one) for sum_, one in zip(sums[1:], own[1:], strict=True)),
+                ]
+    stored = ask(store, known, "SELECT name, pages, means, squares FROM site WHERE collection = ? AND pages != 0")
+    buckets = (Bucket.RATES, Bucket.RATED_PAGES, Bucket.LOG_RATES, Bucket.LOG_RATE_SQUARES)
+    told = [(name, pages, round(means, 3), round(squares, 3)) for name, pages, means, squares in stored]
+    true = [
+        (name, pages, round(means, 3), round(squares, 3)) for name, (pages, means, squares) in sorted(sites.items())
+    ]
+    return ([store.counters.value(known.row.id, bucket) for bucket in buckets], told), ([rates, *sums], true)
 
 
 def a_host_is_due_no_later_than_its_first_page(store: FrontierStore, known: LoadedCollection) -> Pair:

@@ -7,7 +7,6 @@ Promises: the last quarter of an hour is in memory by the second, all time in th
 the seconds, not the minutes.
 """
 
-import math
 from collections import deque
 from collections.abc import Callable
 from random import Random
@@ -137,6 +136,6 @@ async def estimate_freshness(frontier: Frontier, collection: int, now: float, rn
         for page in pages:
             history = page.history
             if history.announced <= history.last:  # else a sitemap or feed has announced a change
-                sum_ += math.exp(-history.estimate * max(0.0, now - history.last))
+                sum_ += history.fresh_probability(now)
             count += 1
     return sum_ / count if count else None

@@ -13,8 +13,8 @@ from tarrafa.config import Collection
 from tarrafa.frontier.messages import PageFreshness
 from tarrafa.frontier.store.revisits import LISTING_SHELF, RETRY_SHELF
 from tarrafa.i18n import ENGLISH, Message, Translator, message
-from tarrafa.revisit.change_rate import DAY_S, rate_bounds
-from tarrafa.revisit.policy import ANNOUNCED_SHELF, class_of, proportional_interval
+from tarrafa.revisit.change_rate import DAY_S
+from tarrafa.revisit.policy import ANNOUNCED_SHELF, PROBE_CHANGES, PROBE_SHELF, class_of, proportional_interval
 from tarrafa.revisit.visit_value import age_at_price
 
 
@@ -23,7 +23,9 @@ class ChangeEstimate(msgspec.Struct, frozen=True):
 
     changes_per_day: float
     low: float  # the true value lies between `low` and `high` nine times out of ten
-    high: float
+    high: (
+        float | None
+    )  # None: it may as well be any larger number, because the page has changed at (nearly) every visit
     visits: int
     changes: int
     weight: float
@@ -37,16 +39,15 @@ def estimate_changes(
     collection: Collection, found: PageFreshness, now: float, _: Translator = ENGLISH
 ) -> ChangeEstimate:
     page = found.history
-    low, high = rate_bounds(page.alpha, page.beta)
-    age = max(0.0, now - page.last)
+    low, high = page.bounds
     return ChangeEstimate(
         changes_per_day=round(page.estimate * DAY_S, 6),
         low=round(low * DAY_S, 6),
-        high=round(high * DAY_S, 6),
+        high=round(high * DAY_S, 6) if high < math.inf else None,
         visits=page.visits,
         changes=page.changes,
         weight=round(page.weight, 3),
-        fresh=round(math.exp(-page.estimate * age), 4),
+        fresh=round(page.fresh_probability(now), 4),
         dates=_.render(_believed_dates(found)),
         due=found.due,
         why=_.render(revisit_reason(collection, found)),
@@ -94,6 +95,9 @@ def _index_policy_reason(collection: Collection, found: PageFreshness) -> Messag
     """Reason of the next revisit by the index policy."""
     if found.shelf >= ANNOUNCED_SHELF:
         return message("its sitemap or feed says that it changed since the last visit")
+    if found.shelf >= PROBE_SHELF:
+        span = _span(PROBE_CHANGES / class_of(found.shelf)[0])
+        return message("it has changed at every visit: one only {span} after the last can tell how often", span=span)
     least = float(collection.revisit.interval_min)
     after = max(least, age_at_price(*class_of(found.shelf), found.price))
     if after == math.inf:

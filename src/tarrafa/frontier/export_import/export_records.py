@@ -18,6 +18,7 @@ from tarrafa.errors import DataError
 from tarrafa.i18n import Message
 from tarrafa.model import HostId, UrlId, UrlRole, UrlState
 from tarrafa.parse.url import host_id, host_key, url_id
+from tarrafa.revisit.change_rate import GAPS_MAX
 from tarrafa.revisit.policy import PageHistory
 
 URLS_MAX = 5_000  # in one batch
@@ -212,7 +213,15 @@ def _find_defect(image: HostExport, url: UrlExport) -> str:
 def _is_sane(page: PageHistory) -> bool:
     moments = (page.first, page.last, page.rated, page.announced, page.birth)
     amounts = (page.alpha, page.beta, page.weight, page.rate)
-    return all(abs(at) <= 1e15 for at in moments) and all(0.0 < amount <= 1e300 for amount in amounts)
+    seen = (page.quiet, page.dated, *page.gaps[::2])
+    return (
+        all(abs(at) <= 1e15 for at in moments)
+        and all(0.0 < amount <= 1e300 for amount in amounts)
+        and all(0 <= number <= 1e15 for number in seen)
+        and len(page.gaps) in range(0, 2 * GAPS_MAX + 1, 2)
+        and all(page.gaps[::2])
+        and all(abs(log) <= 1e3 * count for count, log in zip(page.gaps[::2], page.gaps[1::2], strict=True))
+    )
 
 
 def estimate_bytes(image: HostExport) -> int:

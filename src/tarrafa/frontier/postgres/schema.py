@@ -13,7 +13,7 @@ import psycopg
 from tarrafa.errors import DataError
 from tarrafa.frontier.store.database import TABLES
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 SCHEMA_LOCK = 0x7A66_0001  # advisory lock for creating or changing tables
 COUNTER = re.compile(r"CREATE TABLE counter \(.*?\n\) WITHOUT ROWID;\n", re.DOTALL)
 POSTGRES_TYPES = {"INTEGER": "BIGINT", "REAL": "DOUBLE PRECISION", "BLOB": "BYTEA"}

@@ -29,7 +29,7 @@ from tarrafa.frontier.messages import (
     FrontierCollectionState,
 )
 from tarrafa.frontier.ordering import QueueOrder, order_of
-from tarrafa.frontier.store.counters import EVENT_KINDS, EVENTS, UNKEPT, Bucket, Counters
+from tarrafa.frontier.store.counters import CALIBRATION, EVENT_KINDS, EVENTS, UNKEPT, Bucket, Counters
 from tarrafa.frontier.store.database import FrontierDatabase
 from tarrafa.i18n import Message, from_text, message, to_text
 from tarrafa.model import OLD_CAUSE, UNKEPT_STATES, HostId, UrlId, UrlState
@@ -471,6 +471,7 @@ class Collections:
             refused=self._counters.with_prefix(number, "refused:"),
             types=self._counters.with_prefix(number, "type:"),
             unkept=self._unkept(number),
+            calibration=self._counters.with_prefix(number, CALIBRATION),
             passed_over=passed_over,
             table=value(Bucket.TABLE_SITES),
             sites_chosen=value(Bucket.SITES_CHOSEN),

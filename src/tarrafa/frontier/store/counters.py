@@ -4,6 +4,7 @@ Promise: numbers are counted as things happen, never by scanning. The difference
 memory and written once at its end; `value()` sees both.
 """
 
+import math
 from collections import defaultdict
 
 from tarrafa.frontier.store.database import FrontierDatabase
@@ -20,6 +21,8 @@ class Bucket:
     ENDED = "ended"  # when the collection last stopped running, in seconds
     # Pages that are kept fresh: visits to them, changes found, their change rates, visits handed out now.
     REVISITS, CHANGES, RATES, REVISITS_OUT = "revisits", "changes", "rates", "again"
+    # Of those whose visits tell something about their rates: how many, and sums of the logarithms of the rates.
+    RATED_PAGES, LOG_RATES, LOG_RATE_SQUARES = "rated pages", "log rates", "log rate squares"
     CHOSEN_WAITING, DISMISSED_WAITING, WAS_FULL = "chosen", "dismissed", "full"  # see page_replacement.py
     # What an earlier run left (runs.py): kept pages that this run has not found, pending URLs whose page is still
     # shown, and URLs that were pending when it ended.
@@ -37,13 +40,16 @@ EVENTS = (
     Bucket.CHANGES, Bucket.WAS_FULL, Bucket.ENDED,
 )  # fmt: skip
 UNKEPT = "unkept:"  # URLs that are settled and not kept, by cause (`unkept_cause`): what is there now
-STATUS, REFUSED, TYPE = EVENT_KINDS = ("status:", "refused:", "type:")  # REFUSED: of STATUS, those without a visit
+# REFUSED: of STATUS, those without a visit. CALIBRATION: revisits by rate, see `add_calibration`.
+STATUS, REFUSED, TYPE, CALIBRATION = EVENT_KINDS = ("status:", "refused:", "type:", "calibration:")
 # Counters that decisions depend on.
 HOT_COUNTERS = (
     *map(Bucket.state, UrlState), Bucket.REQUESTS, Bucket.REQUESTS_BEFORE, Bucket.REVISITS, Bucket.RATES,
+    Bucket.RATED_PAGES, Bucket.LOG_RATES, Bucket.LOG_RATE_SQUARES,
     Bucket.REVISITS_OUT, Bucket.CHOSEN_WAITING, Bucket.DISMISSED_WAITING, Bucket.WAS_FULL,
     Bucket.TABLE_SITES, Bucket.OLD_PAGES, Bucket.SHOWN_PAGES, Bucket.LEFT_OVER,
 )  # fmt: skip
+CALIBRATION_POWER_MIN, CALIBRATION_POWER_MAX = -4, 5  # of changes a day: once in 27 years to twice a second
 CounterKey = tuple[int, str]  # collection and bucket
 
 
@@ -89,6 +95,13 @@ class Counters:
 
     def add(self, collection: int, bucket: str, delta: int = 1) -> None:
         self._deltas[collection, bucket] += delta
+
+    def add_calibration(self, collection: int, per_day: float, expected: float, changed: bool) -> None:
+        """Count a revisit of a page that is believed to change so often: whether it had changed, and how probable that
+        was believed to be. By the power of ten of the rate."""
+        power = max(CALIBRATION_POWER_MIN, min(CALIBRATION_POWER_MAX, math.floor(math.log10(max(per_day, 1e-30)))))
+        for name, value in (("visits", 1), ("changed", int(changed)), ("expected", round(1000 * expected))):
+            self.add(collection, f"{CALIBRATION}{power}:{name}", value)
 
     def add_refused(self, collection: int, status: int, delta: int = 1) -> None:
         """Count a URL that gets its status without a visit; or that it is pending after all."""

@@ -36,7 +36,7 @@ LOG_PAGES = 32_000
 LOG_BYTES_KEPT = 192 << 20  # more than LOG_PAGES with their headers: a truncated log is allocated anew
 ALL_ROWS = 1 << 30  # more than any range has
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 NEW, OLD, FAVOURED = 0, 1, 2  # kinds of readiness
 UNSHOWN, SHOWN, SWEPT = 0, 1, 2  # pending URLs: no page is shown; the page of an earlier run is; it is to be dismissed
 SWEPT_RANK = -1e18  # before every other: a page to be dismissed needs no request

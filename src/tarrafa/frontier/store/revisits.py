@@ -23,9 +23,9 @@ from tarrafa.frontier.store.counters import Bucket
 from tarrafa.frontier.store.database import ALL_ROWS, OLD, UrlKey
 from tarrafa.model import GONE, HostId, Outcome, UrlId, UrlRole, UrlState, is_inconclusive
 from tarrafa.parse.date_formats import parse_date
-from tarrafa.revisit import change_rate, date_trust
+from tarrafa.revisit import date_trust
 from tarrafa.revisit.budget import BudgetLimit
-from tarrafa.revisit.change_rate import DAY_S
+from tarrafa.revisit.change_rate import DAY_S, NO_PRIOR, RatePrior, RateSums, log_rate_prior
 from tarrafa.revisit.policy import (
     EXPLORE_EVERY,
     IndexPolicy,
@@ -44,7 +44,8 @@ PLANNED = frozenset({"psp", "mp2", "m-wolf"})
 DISMISSED_SHELF, CHOSEN_SHELF, RETRY_SHELF, LISTING_SHELF = -4, -3, -2, -1  # shelves of our own
 RETRY_S, RETRY_MAX_S = 3600.0, 7 * DAY_S  # a failing page is tried again after so long, twice as long each time
 LISTING_WEIGHT = 16.0  # of a sitemap or feed: it tells about many pages at once
-RATE_UNIT = 1000  # rates are counted in thousandths
+RATE_UNIT = 1000  # rates, and logarithms of rates, are counted in thousandths
+LOG_RATE_BUCKETS = (Bucket.LOG_RATES, Bucket.LOG_RATE_SQUARES)
 HEADS_AT_HAND = 3  # pages per shelf that are fetched ahead
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -325,20 +326,33 @@ class RevisitQueue:
         """Learn from a visit that found the page: about its change rate, and about the trust in its host's dates."""
         changed, at = has_changed(outcome, before), outcome.at
         old = page.history if page else None
+        counted = None if before.was_listing else old
         claimed = parse_date(outcome.last_modified or "")
         dates = self._update_date_trust(key[0], outcome, before, changed, old.last if old else 0.0)
         if page is None or changed is None:
-            new = self._first_history(known, key[0], at, before, claimed)
+            is_page = before.role == UrlRole.PAGE
+            weight = page_weight(known, before.in_links, before.pagerank) if is_page else LISTING_WEIGHT
+            prior = self._rate_prior(known, key[0], counted) if is_page else NO_PRIOR
+            new = record_first_visit(at, prior, weight, claimed)
         else:
             self.remove(key, page.shelf, page.key)
             modified = claimed if claimed and dates[0].is_trusted else None
             announced = before.announced or 0.0
             if modified is None and dates[1].is_trusted and page.history.last < announced <= at:
                 modified = announced
-            new = record_visit(page.history, at, changed, modified, dates[0].is_trusted)
+            prior = self._rate_prior(known, key[0], counted) if before.role == UrlRole.PAGE else NO_PRIOR
+            new = record_visit(page.history, at, changed, modified, dates[0].is_trusted, prior)
             self._counters.add(known.row.id, Bucket.CHANGES, int(changed))
-        self.update_site_sums(known, key[0], before.role, None if before.was_listing else old, new)
+            if before.role == UrlRole.PAGE:
+                self._count_calibration(known, page.history, at, changed)
+        self.update_site_sums(known, key[0], before.role, counted, new)
         self.save_page(key, new, self._shelf_for(known, before.role, new))
+
+    def _count_calibration(self, known: LoadedCollection, page: PageHistory, at: float, changed: bool) -> None:
+        """Count what was believed of a page before this visit, and what the visit found."""
+        if page.has_evidence and page.announced <= page.last:
+            expected = 1.0 - page.fresh_probability(at)
+            self._counters.add_calibration(known.row.id, page.estimate * DAY_S, expected, changed)
 
     def _shelf_for(self, known: LoadedCollection, role: int, page: PageHistory) -> tuple[int, float]:
         """Plans do not include sitemaps and feeds: with a plan these are read once a day."""
@@ -346,19 +360,21 @@ class RevisitQueue:
             return LISTING_SHELF, page.last + DAY_S
         return self.policy(known).place(page)
 
-    def _first_history(
-        self, known: LoadedCollection, host: HostId, at: float, before: UrlBeforeVisit, claimed: float
-    ) -> PageHistory:
-        if before.role != UrlRole.PAGE:
-            return record_first_visit(at, change_rate.PRIOR_ALPHA, change_rate.PRIOR_BETA, LISTING_WEIGHT, claimed)
+    def _rate_prior(self, known: LoadedCollection, host: HostId, own: PageHistory | None) -> RatePrior:
+        """What the rates of other pages tell about a page: those of its site, and of the collection."""
+        number = known.row.id
         self._prefetch_site(known, host)
-        sums = self._db.row(
+        row = self._db.row(
             "SELECT pages, means, squares FROM site WHERE collection = ?"
             " AND name = (SELECT site FROM host WHERE id = ?)",
-            (known.row.id, host),
+            (number, host),
         )
-        weight = page_weight(known, before.in_links, before.pagerank)
-        return record_first_visit(at, *change_rate.site_prior(*(sums or (0, 0.0, 0.0))), weight, claimed)
+        site = RateSums(*(row or (0.0, 0.0, 0.0)))
+        means, squares = (self._counters.value(number, bucket) / RATE_UNIT for bucket in LOG_RATE_BUCKETS)
+        collection = RateSums(self._counters.value(number, Bucket.RATED_PAGES), means, squares)
+        if own is not None and own.has_evidence:
+            site, collection = (sums.plus(own.alpha, own.beta, -1) for sums in (site, collection))
+        return log_rate_prior(site, collection)
 
     def _update_date_trust(
         self, host: HostId, outcome: Outcome, before: UrlBeforeVisit, changed: bool | None, last: float
@@ -389,22 +405,25 @@ class RevisitQueue:
     def update_site_sums(
         self, known: LoadedCollection, host: HostId, role: int, old: PageHistory | None, new: PageHistory | None
     ) -> None:
-        """Replace a page's history in the sums of its site, which are the prior of new pages of the site."""
+        """Replace a page's history in the sums of its site and collection, which are the prior of their other pages."""
         if role != UrlRole.PAGE:
             return
-        pages, means, squares, rates = 0, 0.0, 0.0, 0
+        sums, rates = RateSums(), 0
         for page, sign in ((old, -1), (new, +1)):
             if page is not None:
-                pages += sign
-                means += sign * page.estimate
-                squares += sign * change_rate.second_moment(page.alpha, page.beta)
                 rates += sign * round(RATE_UNIT * page.rate)
+                if page.has_evidence:
+                    sums = sums.plus(page.alpha, page.beta, sign)
+                    whole = RateSums().plus(page.alpha, page.beta)  # rounded alike when it comes and when it goes
+                    for bucket, value in zip(LOG_RATE_BUCKETS, whole[1:], strict=True):
+                        self._counters.add(known.row.id, bucket, sign * round(RATE_UNIT * value))
         self._counters.add(known.row.id, Bucket.RATES, rates)
+        self._counters.add(known.row.id, Bucket.RATED_PAGES, round(sums.pages))
         self._prefetch_site(known, host)
         self._db.run(
-            "UPDATE site SET pages = max(0, pages + ?), means = max(0, means + ?), squares = max(0, squares + ?)"
+            "UPDATE site SET pages = max(0, pages + ?), means = means + ?, squares = max(0, squares + ?)"
             " WHERE collection = ? AND name = (SELECT site FROM host WHERE id = ?)",
-            (pages, means, squares, known.row.id, host),
+            (round(sums.pages), sums.means, sums.squares, known.row.id, host),
         )
 
     def _prefetch_site(self, known: LoadedCollection, host: HostId) -> None:
@@ -483,7 +502,10 @@ class RevisitQueue:
 
     def begin_policy_change(self, known: LoadedCollection) -> None:
         """Counters of the collection as a whole begin at 0 again; `apply_policy_change` counts host by host."""
-        self._counters.reset(known.row.id, Bucket.RATES, Bucket.DISMISSED_WAITING, Bucket.REVISITS_OUT)
+        self._counters.reset(
+            known.row.id,
+            *(Bucket.RATES, Bucket.RATED_PAGES, *LOG_RATE_BUCKETS, Bucket.DISMISSED_WAITING, Bucket.REVISITS_OUT),
+        )
 
     def apply_policy_change(self, known: LoadedCollection) -> None:
         """The collection is kept fresh from now on, or by another policy, or no longer. Scans its URLs.
@@ -565,7 +587,7 @@ class RevisitQueue:
             key,
         ):
             if history is None or changed is None:
-                history = record_first_visit(at, change_rate.PRIOR_ALPHA, change_rate.PRIOR_BETA)
+                history = record_first_visit(at)
             else:
                 history = record_visit(history, at, bool(changed))
         return history

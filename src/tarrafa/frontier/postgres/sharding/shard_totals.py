@@ -46,7 +46,7 @@ def _sum_statuses(one: CollectionStatus, other: CollectionStatus) -> CollectionS
     for name in ("to_sweep", "sweeping"):
         numbers[name] = getattr(one, name) or getattr(other, name)
     numbers["ended"] = max(one.ended, other.ended)
-    for name in ("statuses", "refused", "types", "unkept"):
+    for name in ("statuses", "refused", "types", "unkept", "calibration"):
         both = defaultdict(int, getattr(one, name))
         for key, value in getattr(other, name).items():
             both[key] += value
