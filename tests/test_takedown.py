@@ -3,17 +3,19 @@
 import logging
 import multiprocessing
 import threading
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
+import msgspec
 import pytest
 
 from tarrafa import takedown
-from tarrafa.errors import ConfigError, DataError, PageTakenDown
+from tarrafa.errors import ConfigError, DataError, HeldByLaw, PageTakenDown
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.takedown import (
     CurrentTakedowns,
+    LegalHolds,
     TakedownEntry,
     TakedownSet,
     TakedownTarget,
@@ -248,3 +250,49 @@ def test_processes_and_threads_may_write_and_read_at_once(data, caplog):
             thread.join()
     assert len(found.now().targets) == 60
     assert not caplog.records
+
+
+def test_an_order_to_erase_keeps_its_date_on_the_wire_and_in_the_log(data):
+    entry = record_action(data, "erase", PAGE, "ana", "court order", NOW, wait_s=60.0)
+    assert entry is not None
+    assert (entry.due, read_entries(data)) == (entry.at + timedelta(seconds=60), [entry])
+    for encode, decode in (
+        (msgspec.json.encode, msgspec.json.decode),
+        (msgspec.msgpack.encode, msgspec.msgpack.decode),
+    ):
+        assert decode(encode(entry), type=TakedownEntry) == entry
+        plain = an_entry(1)
+        assert decode(encode(plain), type=TakedownEntry) == plain
+    assert in_force([entry]) == {} and in_force([entry], "erase") == {PAGE: entry}
+
+
+@pytest.mark.parametrize(
+    ("hold", "target", "overlaps"),
+    [
+        ("site:b.br", "https://www.b.br/x", True),
+        ("https://www.b.br/x", "site:b.br", True),
+        ("https://www.b.br/x", "host:www.b.br", True),
+        ("host:www.b.br", "site:b.br", True),
+        ("site:b.br", "site:c.b.br", True),
+        ("site:c.b.br", "site:b.br", True),
+        ("host:www.b.br", "https://b.br/", False),
+        ("https://b.br/x", "https://b.br/y", False),
+        ("site:c.b.br", "site:d.b.br", False),
+        ("collection:b", "site:b.br", False),
+    ],
+)
+def test_a_legal_hold_overlaps_what_it_covers_and_what_covers_it(data, hold, target, overlaps):
+    held = parse_target(hold, is_hold=True)
+    record_action(data, "hold", held, "ana", "", NOW)
+    found = LegalHolds(read_entries(data)).overlapping(parse_target(target))
+    assert found == (held if overlaps else None)
+    if overlaps:
+        with pytest.raises(HeldByLaw, match="legal hold"):
+            record_action(data, "erase", parse_target(target), "ana", "", NOW)
+    record_action(data, "release", held, "ana", "", NOW)
+    assert LegalHolds(read_entries(data)).targets == ()
+
+
+def test_only_a_legal_hold_names_a_collection():
+    with pytest.raises(ConfigError):
+        parse_target("collection:small")

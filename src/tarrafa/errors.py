@@ -16,6 +16,7 @@ says what is wrong, where, and what to do, in one line; the command line prints 
     ├── QueryLimitExceeded        a query that needs more time or memory than allowed
     ├── Busy                      all query processes are in use: try again soon
     ├── ShardUnavailable          a shard of the index does not answer; the others may
+    ├── HeldByLaw                 bytes that a legal hold keeps
     ├── PageTakenDown             a page that was taken down
     ├── CaptureNotShown           a page that asks not to be shown from an archive (noarchive)
     ├── FrontierError             the frontier refused or is unreachable
@@ -87,6 +88,10 @@ class Busy(TarrafaError):
 
 class ShardUnavailable(TarrafaError):
     """A shard of the index does not answer; the others may."""
+
+
+class HeldByLaw(TarrafaError):
+    """Bytes that a legal hold keeps: they are not erased."""
 
 
 class PageTakenDown(TarrafaError):

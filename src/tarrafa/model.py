@@ -446,6 +446,7 @@ class VisitRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     redirects: int = 0
     page: Page | None = None
     rendered: RenderFacts | None = None  # a page that scripts have made
+    removed: Literal["", "retention", "erased"] = ""  # why the archive does not have its response any more
     worker: str = ""  # the external crawler that made the visit, which is told of its links; empty for our own workers
 
 

@@ -2,6 +2,9 @@
 
     DATA/takedown.jsonl    one line per action, only ever appended to
 
+Two more kinds of orders are in the same log. An order to *erase* removes the bytes of what is taken down from the
+archive, after a waiting time (`crawl/compaction/erasure`); its line `erased` is the tombstone. A *legal hold* keeps all
+bytes of a URL, host, site or collection: no retention rule and no order to erase removes them.
 Promises: of each URL, host or site the last action in the log counts. An action is on the disk when `append_entries`
 returns. An incomplete last line, left by a crash, was never confirmed to any caller: it is dropped, and that is
 reported. A log that is damaged elsewhere is refused rather than half obeyed; a reader that has read a valid one before
@@ -31,7 +34,8 @@ import msgspec
 from msgspec import Meta
 from xxhash import xxh3_128_hexdigest
 
-from tarrafa.errors import ConfigError, DataError, PageTakenDown, write_errors
+from tarrafa.config.formats import COLLECTION_NAME
+from tarrafa.errors import ConfigError, DataError, HeldByLaw, PageTakenDown, write_errors
 from tarrafa.i18n import message
 from tarrafa.model import UrlId
 from tarrafa.parse.url import (
@@ -55,12 +59,18 @@ _TICK = timedelta(microseconds=1)
 # A collection may fold its URLs (`[identity]`): the page is the same in each spelling.
 _SPELLINGS = [UrlIdentity(fold, strip) for fold in (False, True) for strip in (False, True)]
 
-TargetKind = Literal["url", "host", "site"]
+TargetKind = Literal["url", "host", "site", "collection"]  # collections: legal holds only
+OrderKind = Literal["add", "hold", "erase"]
+Action = Literal["add", "lift", "hold", "release", "erase", "cancel", "erased"]
+# What begins an order, by the actions that begin or end it. `erased` ends none: each machine erases its own archive.
+ORDERS: dict[Action, OrderKind] = {
+    "add": "add", "lift": "add", "hold": "hold", "release": "hold", "erase": "erase", "cancel": "erase",
+}  # fmt: skip
 log = logging.getLogger(__name__)
 
 
 class TakedownTarget(NamedTuple):
-    """The target of an action: a canonical URL, a host name, or a domain with everything below it."""
+    """The target of an action: a canonical URL, a host name, a domain with everything below it, or a collection."""
 
     kind: TargetKind
     name: str
@@ -70,23 +80,27 @@ class TakedownTarget(NamedTuple):
 
 
 class TakedownEntry(msgspec.Struct, frozen=True):
-    """One line of the log."""
+    """One line of the log. `due`: of an order to erase, when its waiting time is over."""
 
     at: Annotated[datetime, Meta(tz=True)]
-    action: Literal["add", "lift"]
+    action: Action
     kind: TargetKind
     name: Annotated[str, Meta(max_length=URL_LENGTH_MAX)]
     who: Annotated[str, Meta(max_length=WHO_CHARS_MAX)]
     reason: Annotated[str, Meta(max_length=REASON_CHARS_MAX)] = ""
+    due: Annotated[datetime, Meta(tz=True)] | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def target(self) -> TakedownTarget:
         return TakedownTarget(self.kind, self.name)
 
 
-def parse_target(text: str) -> TakedownTarget:
-    """Parse a typed target: `https://a.br/page`, `host:www.a.br` or `site:a.br`."""
+def parse_target(text: str, *, is_hold: bool = False) -> TakedownTarget:
+    """Parse a typed target: `https://a.br/page`, `host:www.a.br` or `site:a.br`; of a legal hold also
+    `collection:NAME`."""
     kind, colon, name = text.strip().partition(":")
+    if is_hold and kind == "collection" and COLLECTION_NAME.fullmatch(name):
+        return TakedownTarget("collection", name)
     if colon and kind.lower() in ("host", "site"):
         found = parse_domain(name)
         if found is None:
@@ -163,13 +177,39 @@ class TakedownSet:
 NO_TAKEDOWNS = TakedownSet()
 
 
-def in_force(entries: Iterable[TakedownEntry]) -> dict[TakedownTarget, TakedownEntry]:
-    """The last action on each target that is taken down, the earliest first."""
+def in_force(entries: Iterable[TakedownEntry], order: OrderKind = "add") -> dict[TakedownTarget, TakedownEntry]:
+    """The last action on each target that is taken down (held, to be erased), the earliest first."""
     last: dict[TakedownTarget, TakedownEntry] = {}
-    for entry in sorted(entries, key=_rank):
+    for entry in sorted((one for one in entries if ORDERS.get(one.action) == order), key=_rank):
         last.pop(entry.target, None)
         last[entry.target] = entry
-    return {target: entry for target, entry in last.items() if entry.action == "add"}
+    return {target: entry for target, entry in last.items() if entry.action == order}
+
+
+class LegalHolds:
+    """The legal holds at one time."""
+
+    def __init__(self, entries: Iterable[TakedownEntry]) -> None:
+        self.targets = tuple(in_force(entries, "hold"))
+        self.collections = frozenset(one.name for one in self.targets if one.kind == "collection")
+        self._pages = TakedownSet(one for one in self.targets if one.kind != "collection")
+
+    def covers(self, url: str, collection: str) -> bool:
+        """Whether the bytes of a canonical URL in a collection must stay."""
+        return collection in self.collections or self._pages.covers(url)
+
+    def overlapping(self, target: TakedownTarget) -> TakedownTarget | None:
+        """A hold that covers a target, or a part of it."""
+        pages = (one for one in self.targets if one.kind != "collection")
+        return next((one for one in pages if _contains(one, target) or _contains(target, one)), None)
+
+
+def _contains(outer: TakedownTarget, inner: TakedownTarget) -> bool:
+    """Whether all that one target covers is covered by another one."""
+    if inner.kind == "site":
+        return outer.kind == "site" and outer.name in domain_and_parents(inner.name)
+    covering = TakedownSet([outer])
+    return covering.covers(inner.name) if inner.kind == "url" else covering.covers_host(inner.name)
 
 
 def _rank(entry: TakedownEntry) -> tuple[datetime, bytes]:
@@ -272,9 +312,18 @@ def _append(file: IO[bytes], path: Path, news: Sequence[TakedownEntry]) -> list[
 
 
 def record_action(
-    data: DataDirectory, action: Literal["add", "lift"], target: TakedownTarget, who: str, reason: str, now: float
+    data: DataDirectory,
+    action: Action,
+    target: TakedownTarget,
+    who: str,
+    reason: str,
+    now: float,
+    *,
+    wait_s: float | None = None,
 ) -> TakedownEntry | None:
-    """Take down, or lift; None if that is already so. The entry is in the log, durably, when this returns."""
+    """Take down, or lift; hold or erase, or end that; None if that is already so. The entry is in the log, durably,
+    when this returns. An order to erase is refused under a legal hold; `wait_s`: its waiting time.
+    """
     if len(reason) > REASON_CHARS_MAX:
         raise ConfigError(
             message(
@@ -286,11 +335,17 @@ def record_action(
     with _locked_log(data) as (file, path):
         file.seek(0)
         known, _ = _parse_lines(path, file.read(LOG_BYTES_MAX + 1))
-        if (target in in_force(known)) == (action == "add"):
+        order = ORDERS.get(action)
+        if order is not None and (target in in_force(known, order)) == (action == order):
             return None
+        if action in ("erase", "erased") and (hold := LegalHolds(known).overlapping(target)) is not None:
+            raise HeldByLaw(
+                message("{target}: {hold} is under a legal hold; nothing is erased", target=str(target), hold=str(hold))
+            )
         after_last = [entry.at + _TICK for entry in known if entry.target == target]
         at = max([datetime.fromtimestamp(now, UTC), *after_last])
-        entry = TakedownEntry(at, action, target.kind, target.name, who[:WHO_CHARS_MAX], reason)
+        due = msgspec.UNSET if wait_s is None else at + timedelta(seconds=wait_s)
+        entry = TakedownEntry(at, action, target.kind, target.name, who[:WHO_CHARS_MAX], reason, due)
         _append(file, path, [entry])
         return entry
 

@@ -74,8 +74,10 @@ def test_notes_behind_the_last_visit_keep_nobody_waiting_and_survive_a_crash(tmp
     assert survey_archive(tmp_path, after=cursor).visits == 1
 
 
-def test_all_files_are_read_in_the_order_of_time_and_few_are_open_at_once(tmp_path, monkeypatch):
-    monkeypatch.setattr("tarrafa.archive.warc_writer.FILE_BYTES_MAX", 3_000)
+def test_all_files_are_read_in_the_order_of_time_and_few_are_open_at_once(tmp_path):
+    (tmp_path / "archive.toml").write_text("file_size = 3000")
+    tmp_path = tmp_path / "archive"
+    tmp_path.mkdir()
     writers = {name: WarcWriter(tmp_path, name, T) for name in ("w1", "w2")}
     for number in range(60):
         writer = writers["w1" if number % 3 else "w2"]

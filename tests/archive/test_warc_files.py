@@ -205,8 +205,10 @@ def test_wherever_a_durable_file_is_lost_from_that_is_said_and_never_taken_for_i
         assert all(end <= cut for end in shown), "what is shown was there"
 
 
-def test_files_are_rotated_and_two_writers_of_one_name_do_not_meet(tmp_path, monkeypatch):
-    monkeypatch.setattr("tarrafa.archive.warc_writer.FILE_BYTES_MAX", 2000)
+def test_files_are_rotated_and_two_writers_of_one_name_do_not_meet(tmp_path):
+    (tmp_path / "archive.toml").write_text('file_size = "2 KB"')
+    tmp_path = tmp_path / "archive"
+    tmp_path.mkdir()
     writer = WarcWriter(tmp_path, "w1", 0.0)
     for number in range(20):
         writer.append(a_record(number), an_exchange(number))

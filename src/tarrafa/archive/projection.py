@@ -110,7 +110,7 @@ class ProjectionState:
     def file_number(self, name: str) -> int:
         number = self._files.get(name)
         if number is None:
-            number = self._files[name] = len(self._files) + 1
+            number = self._files[name] = max(self._names, default=0) + 1  # compaction has removed some
             self._names[number] = name
             self.connection.execute("INSERT INTO files VALUES (?, ?)", (number, name))
         return number

@@ -27,6 +27,7 @@ from typing import IO, NamedTuple, TypeVar
 import msgspec
 from isal import igzip_lib
 
+from tarrafa.archive.archive_settings import raise_if_disk_missing
 from tarrafa.archive.warc_writer import (
     COLLECTION_URI,
     CONVERSION,
@@ -50,7 +51,7 @@ OnBytesRead = Callable[[int], None]
 PAGE_FIELDS = {TEXT_TYPE: "text", STATEMENTS_TYPE: "statements"}  # of a page, by the type of their conversion records
 ALL_CONVERSIONS = frozenset(PAGE_FIELDS)
 READ_BYTES, ENTRY_BYTES = 256 << 10, 16 << 10  # read at once from a file: of many records, of one
-FILE_NAME = re.compile(r"tarrafa-\d{14}-(.+)-\d{5}")
+FILE_NAME = re.compile(r"tarrafa-\d{14}-(.+)-\d{5}(?:g\d+)?")  # g: how often a compaction has rewritten it
 INFO_BYTES_MAX = 4 << 10  # of the warcinfo record, which is some 300
 WHOLE_BYTES = 2000  # a member up to so long is inflated whole, in twice the time of its beginning
 # The beginning of a longer member. A head is some 300 bytes; one that is longer by its URLs is found in the whole.
@@ -366,6 +367,7 @@ def _scan(
     offset are undefined, and not read.
     """
     position = start
+    raise_if_disk_missing(path)
     with path.open("rb", buffering=buffer_bytes) as stream:
         stream.seek(start)
         while position < length:
@@ -456,6 +458,36 @@ def first_configuration(directory: Path, collection: str) -> msgspec.Raw | None:
             if content is not None:
                 return decode_body(path, position, _decode_collection_note, content).config
     return None
+
+
+def scan_heads(path: Path, length: int) -> Iterator[tuple[int, int, RecordHead]]:
+    """Offset, length and head of each record."""
+    for position, (head, _, size) in _scan(path, 0, length, lambda head: False):
+        yield position, size, head
+
+
+def read_chosen(path: Path, length: int, wanted: UrlFilter) -> Iterator[tuple[RecordHead, bytes]]:
+    """Head and content of the records of some URLs; the others are stepped over."""
+    for _, (head, content, _) in _scan(path, 0, length, lambda head: wanted(head.url)):
+        if content is not None:
+            yield head, content
+
+
+def read_collection_notes(path: Path, length: int) -> Iterator[CollectionNote]:
+    """The definitions of collections in a meta file; all other records are stepped over."""
+    for position, (_, content, _) in _scan(path, 0, length, lambda head: head.url.startswith(COLLECTION_URI)):
+        if content is not None:
+            yield decode_body(path, position, _decode_collection_note, content)
+
+
+def time_span(path: Path, length: int) -> tuple[float, float] | None:
+    """The times of the first and the last visit or note of a meta file; None if there is none."""
+    found: tuple[float, float] | None = None
+    for position, (head, _, _) in _scan(path, 0, length, lambda head: False):
+        if head.kind in {METADATA, RESOURCE}:
+            at = moment(path, position, head)
+            found = (at, at) if found is None else (min(found[0], at), max(found[1], at))
+    return found
 
 
 def read_events(

@@ -27,7 +27,9 @@ from deflate import gzip_compress
 from isal import igzip_lib
 
 from tarrafa import __version__
+from tarrafa.archive.archive_settings import directory_for_new_files, raise_if_disk_missing, read_settings
 from tarrafa.archive.revisit_record import is_unchanged, revisit_headers
+from tarrafa.clock import boottime
 from tarrafa.errors import DataError, write_errors
 from tarrafa.i18n import message
 from tarrafa.model import CollectionNote, DeletedNote, HostNote, ListingNote, Note, VisitRecord
@@ -43,7 +45,6 @@ HTML_TYPE = "text/html; charset=utf-8"
 TEXT_TYPE = "text/plain; charset=utf-8"
 STATEMENTS_TYPE = "application/n-quads"
 
-FILE_BYTES_MAX = 1 << 30
 BUFFER_BYTES = 1 << 20
 NOTE_URI = "urn:tarrafa:"  # of a note without a URL of its own
 COLLECTION_URI = f"{NOTE_URI}collection:"
@@ -129,6 +130,14 @@ def pack_record(kind: str, date: str, record_id: str, headers: str, content: byt
     return SIZED_START.pack(MEMBER_START, SIZED_START.size + len(packed), len(record)) + packed
 
 
+def info_record(name: str) -> bytes:
+    """The first record of a file, which describes it."""
+    content = f"software: Tarrafa/{__version__}\r\nformat: WARC File Format 1.1\r\n".encode()
+    headers = f"Content-Type: {INFO_TYPE}\r\nWARC-Filename: {one_line(name)}\r\n"
+    date = warc_date(datetime.now(UTC).timestamp())
+    return pack_record(WARCINFO, date, next(record_ids()), headers, content)
+
+
 # -- the files ---------------------------------------------------------------------------------------------------------
 
 
@@ -167,9 +176,12 @@ class DurableLengths(msgspec.Struct, frozen=True):
 class _WarcFile:
     """One WARC file being written."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, directory: Path) -> None:
         self.path = path
-        self.file: IO[bytes] = path.open("xb", buffering=BUFFER_BYTES)
+        real = directory / path.name
+        self.file: IO[bytes] = real.open("xb", buffering=BUFFER_BYTES)
+        if real != path:
+            path.symlink_to(real)
         self._ids = record_ids()
 
     def write(self, kind: str, date: str, headers: str, content: bytes) -> str:
@@ -189,16 +201,14 @@ class _WarcFile:
 class _FilePair:
     """A pair of files being written; `durable_fd` is the locked file of their durable lengths."""
 
-    def __init__(self, name: str, durable_fd: int) -> None:
-        self._warc, self.meta = _WarcFile(Path(f"{name}.warc.gz")), _WarcFile(Path(f"{name}.meta.warc.gz"))
-        self._durable_fd = durable_fd
+    def __init__(self, name: str, durable_fd: int, directory: Path) -> None:
+        self._warc = _WarcFile(Path(f"{name}.warc.gz"), directory)
+        self.meta = _WarcFile(Path(f"{name}.meta.warc.gz"), directory)
+        self._durable_fd, self.began_at = durable_fd, boottime()
         self._syncs = ThreadPoolExecutor(1)  # two files are durable sooner if they are synced side by side
         self._visits_end = 0  # end of the last visit's record
-        content = f"software: Tarrafa/{__version__}\r\nformat: WARC File Format 1.1\r\n".encode()
-        date = warc_date(datetime.now(UTC).timestamp())
         for file in (self._warc, self.meta):
-            name = one_line(file.path.name)
-            file.write(WARCINFO, date, f"Content-Type: {INFO_TYPE}\r\nWARC-Filename: {name}\r\n", content)
+            file.file.write(info_record(file.path.name))
 
     def append_exchange(self, exchange: WarcExchange) -> None:
         date, content, kind = warc_date(exchange.at), exchange.response, RESPONSE
@@ -225,18 +235,13 @@ class _FilePair:
             self._warc.write(CONVERSION, date, headers, exchange.rendered)
 
     def append_visit(self, record: VisitRecord) -> None:
-        page, date = record.page, warc_date(record.outcome.at)
-        target = f"WARC-Target-URI: {one_line(record.url)}\r\n"
-        if page is not None:
-            bare = msgspec.structs.replace(page, text="", statements="", wording=0, code_spans=(), language_chars=0)
-            record = msgspec.structs.replace(record, page=bare)
+        date, target = warc_date(record.outcome.at), f"WARC-Target-URI: {one_line(record.url)}\r\n"
+        record, texts = split_texts(record)
         headers = f"{target}Content-Type: {METADATA_TYPE}\r\n"
         metadata = self.meta.write(METADATA, date, headers, msgspec.json.encode(record))
-        conversions = () if page is None else ((page.text, TEXT_TYPE), (page.statements, STATEMENTS_TYPE))
-        for content, content_type in conversions:
-            if content:
-                headers = f"{target}Content-Type: {content_type}\r\nWARC-Refers-To: {metadata}\r\n"
-                self.meta.write(CONVERSION, date, headers, content.encode("utf-8", "surrogatepass"))
+        for content_type, content in texts:
+            headers = f"{target}Content-Type: {content_type}\r\nWARC-Refers-To: {metadata}\r\n"
+            self.meta.write(CONVERSION, date, headers, content)
         self._visits_end = self.meta.file.tell()
 
     def append_note(self, note: Note, at: float) -> None:
@@ -271,7 +276,7 @@ class WarcWriter:
         self._directory = directory
         day = datetime.fromtimestamp(stamp, UTC).strftime("%Y%m%d%H%M%S")
         self._prefix = f"tarrafa-{day}-{worker}"
-        self._serial = 0
+        self._serial, self._settings = 0, read_settings(directory)
         self._pair: _FilePair | None = None
 
     @property
@@ -304,7 +309,8 @@ class WarcWriter:
             return lambda: None
         with write_errors(self._directory):
             durable = pair.lengths()
-        is_full = max(durable.warc, durable.meta) >= FILE_BYTES_MAX
+        is_full = max(durable.warc, durable.meta) >= self._settings.file_size
+        is_full |= 0 < self._settings.file_time <= boottime() - pair.began_at
         if is_full:
             self._pair = None
 
@@ -339,9 +345,20 @@ class WarcWriter:
             if os.fstat(durable_fd).st_nlink:  # else `recover_archive` removed it before it was locked
                 break
             os.close(durable_fd)
-        pair = _FilePair(name, durable_fd)
+        pair = _FilePair(name, durable_fd, directory_for_new_files(self._directory))
         sync_directory(self._directory)
         return pair
+
+
+def split_texts(record: VisitRecord) -> tuple[VisitRecord, list[tuple[str, bytes]]]:
+    """The record of a visit without the texts of its page, which are records of their own; and these, by type."""
+    page = record.page
+    if page is None:
+        return record, []
+    bare = msgspec.structs.replace(page, text="", statements="", wording=0, code_spans=(), language_chars=0)
+    texts = [(TEXT_TYPE, page.text), (STATEMENTS_TYPE, page.statements)]
+    encoded = [(kind, text.encode("utf-8", "surrogatepass")) for kind, text in texts if text]
+    return msgspec.structs.replace(record, page=bare), encoded
 
 
 def _note_uri(note: Note) -> str:
@@ -391,6 +408,7 @@ def _truncate(path: Path) -> int:
     pairs = ((f"{name}.warc.gz", durable.warc), (f"{name}.meta.warc.gz", durable.meta))
     for file, length in pairs:
         target = path.with_name(file)
+        raise_if_disk_missing(target)
         size = target.stat().st_size if target.exists() else 0
         if size < length:
             raise DataError(
@@ -406,6 +424,13 @@ def _truncate(path: Path) -> int:
             os.truncate(target, length)
     if durable.meta == 0:  # never published: no process relies on it
         for file, _ in pairs:
-            path.with_name(file).unlink(missing_ok=True)
+            remove_file(path.with_name(file))
         path.unlink()
     return cut
+
+
+def remove_file(path: Path) -> None:
+    """Remove a file of the archive: the file itself before the link that leads to it."""
+    if path.is_symlink():
+        path.readlink().unlink(missing_ok=True)
+    path.unlink(missing_ok=True)

@@ -9,6 +9,7 @@ is never read (`PageTakenDown`, `CaptureNotShown`). Knows nothing of HTTP reques
 from dataclasses import dataclass
 from pathlib import Path
 
+from tarrafa.archive.archive_settings import raise_if_disk_missing
 from tarrafa.archive.warc_reader import DamagedRecord, RecordHead, read_entry, read_record
 from tarrafa.archive.warc_writer import RESOURCE
 from tarrafa.captures.reader import Capture, CapturesReader
@@ -81,6 +82,7 @@ class CaptureStore:
         """Header and body of a capture."""
         if capture.noarchive:
             raise _not_shown(capture.url)
+        capture = self._present(capture)
         head, body = self._read_record(capture)
         with_body, body_head = capture, head
         if capture.is_revisit:
@@ -105,6 +107,7 @@ class CaptureStore:
         """The text of a capture: of the page as it was parsed at its visit, or of a body that is plain text."""
         if capture.noarchive:
             raise _not_shown(capture.url)
+        capture = self._present(capture)
         page = self.read_page(capture)
         if page is not None and page.text:
             return CaptureText(capture, page.text, page.title, page.language, frozenset(page.headings))
@@ -114,6 +117,13 @@ class CaptureStore:
         if payload.head.content_type.startswith("text/plain") and not payload.encoding:
             text = payload.body[:TEXT_BYTES_MAX].decode("utf-8", "replace")
         return CaptureText(capture, text, page.title if page is not None else "", location=location)
+
+    def _present(self, capture: Capture) -> Capture:
+        """The capture where it is now: a compaction may have moved it since it was found."""
+        if (self._archive / capture.filename).exists():
+            return capture
+        found = self.reader.nearest(capture.url, capture.timestamp)
+        return found if found is not None and found.timestamp == capture.timestamp else capture
 
     def read_page(self, capture: Capture) -> Page | None:
         """The page as it was parsed at its visit, also if it is not to be shown: for comparison."""
@@ -137,6 +147,7 @@ class CaptureStore:
                 )
             ) from None
         except FileNotFoundError:
+            raise_if_disk_missing(path)
             raise DataError(message("{path}: is missing in the archive", path=path.name)) from None
         if record_head.kind == RESOURCE:  # imported without an HTTP header
             return ResponseHead(200, (("content-type", record_head.content_type),)), content

@@ -14,6 +14,7 @@ from typing import IO, NamedTuple
 
 from isal import igzip_lib
 
+from tarrafa.archive.archive_settings import raise_if_disk_missing
 from tarrafa.archive.warc_reader import CHUNK_BYTES, DEFLATE_RATIO_MAX, IGZIP_ERROR, READ_BYTES, DamagedRecord
 from tarrafa.archive.warc_writer import MEMBER_START, RECORD_END, RESOURCE, REVISIT, SIZED_START
 from tarrafa.i18n import Message, message
@@ -51,6 +52,7 @@ class CaptureHead(NamedTuple):
 def scan_captures(path: Path, start: int, end: int, on_damage: OnDamage) -> Iterator[tuple[int, CaptureHead | None]]:
     """The offset behind each record between two offsets of a file, and its head if it is a capture."""
     position = start
+    raise_if_disk_missing(path)
     with path.open("rb", buffering=READ_BYTES) as stream:
         stream.seek(start)
         while position < end:

@@ -71,6 +71,11 @@ COMMANDS = {
         "Rebuild frontier, graph, index, triples or captures.",
     ),
     "verify": Command(OPERATE, "archive.verify:verify", "Check all data for damage, and repair it."),
+    "compact": Command(
+        OPERATE,
+        "archive.compact:compact_command",
+        "Remove old versions, erase what is due, merge files.",
+    ),
     "export": Command(OPERATE, "archive.export:app", "Export to files: frontier, WARC, WACZ, pages, tables."),
     "import": Command(
         OPERATE,

@@ -13,13 +13,13 @@ from typing import Annotated, Literal
 import typer
 
 from tarrafa.archive.warc_reader import bytes_behind, durable_lengths, survey_archive, visit_lengths
-from tarrafa.archive.warc_writer import recover_archive
 from tarrafa.captures import follower as captures
 from tarrafa.captures.reader import CapturesReader, KeyRange
 from tarrafa.cli.crawl import connected
 from tarrafa.cli.options import DEFAULT_DATA, Data, FrontierAddress, TokenFile
 from tarrafa.cli.output import EscapedOutput, ProgressBar
 from tarrafa.clock import Clock
+from tarrafa.crawl.compaction.switch import recover
 from tarrafa.crawl.rebuild_frontier import rebuild as rebuild_from_archive
 from tarrafa.crawl.scope.collection_loader import load_collection
 from tarrafa.errors import ConfigError, DataError, FrontierError
@@ -58,7 +58,7 @@ NAMES_SHOWN = 3  # of workers that prevent an export
 
 def rebuild(
     what: Annotated[
-        Literal["graph", "index", "triples", "captures", "frontier"], typer.Argument(help="What to rebuild.")
+        Literal["graph", "index", "triples", "captures", "frontier", "parse"], typer.Argument(help="What to rebuild.")
     ],
     data: Data = DEFAULT_DATA,
     collections: Annotated[
@@ -83,6 +83,9 @@ def rebuild(
     Stop the crawl first. The old index answers searches until the new one is complete; the disk must hold both.
 
     If killed, run it again: frontier and index are unchanged, the others are incomplete until then.
+
+    parse: today's parser reads the archived bodies; graph, index and triples are made from its results. If killed, it
+    goes on where it was.
     """
     directory = DataDirectory(data)
     if what == "frontier":
@@ -93,11 +96,14 @@ def rebuild(
     if layout is not None and what != "index":
         raise ConfigError(f"--shards is for the index only, not for the {what}")
     directory.check_version()
+    if what == "parse":
+        print_line(rebuild_parse(directory))
+        return
     lock = directory.try_lock()
     if lock is None:
         raise ConfigError(f"{directory.root}: a crawl runs here; stop it first")
     with lock:
-        recover_archive(directory.archive)
+        recover(directory)
         if what == "captures":
             print_line(f"captures: rebuilt, {counted(rebuild_captures(directory), 'capture')}")
             for name, offset, reason in islice(captures.damaged_records(directory), DAMAGED_SHOWN):
@@ -369,6 +375,17 @@ def rebuild_index(data: DataDirectory, divided: str | None) -> int:
     if there and there != fitting:
         rebuild_triples(data)
     return count
+
+
+def rebuild_parse(data: DataDirectory) -> str:
+    """Parse all stored pages again; the message to print."""
+    from tarrafa.crawl.compaction.reparse import reparse
+
+    result = reparse(data, ProgressBar)
+    for note in result.notes:
+        print_note(note)
+    kept = f"{result.refused:,} refused and {result.without_body:,} without a body keep their old records"
+    return f"parse: {counted(result.parsed, 'page')} parsed again; {kept}"
 
 
 def rebuild_captures(data: DataDirectory) -> int:

@@ -28,6 +28,7 @@ from tarrafa.cli.crawl import format_statuses, run_until_interrupted, time_left_
 from tarrafa.cli.options import DEFAULT_DATA, Data, FrontierAddress, Json, TokenFile
 from tarrafa.cli.output import CleanConsole, console, new_table, print_document, print_json, print_table
 from tarrafa.clock import Clock, boottime
+from tarrafa.crawl.compaction.archive_status import ArchiveStatus, archive_status, measure_archive
 from tarrafa.crawl.explain.frontier_lookup import fetch_overview
 from tarrafa.crawl.verify.scrub import ScrubResult, read_scrub_result
 from tarrafa.errors import DataError, TarrafaError
@@ -72,14 +73,25 @@ def status(
     except DataError as error:  # of another version, or damaged: the rest is shown
         index, trouble = None, str(error)
     triples, pages, scrub = triples_status(directory), _kept_pages(found, index), read_scrub_result(directory)
+    archive = archive_status(directory, Clock.from_environment().now())
     if as_json:
-        fields = {"pages": pages, "index": index, "triples": triples, "scrub": scrub}
+        fields = {"pages": pages, "index": index, "triples": triples, "archive": archive, "scrub": scrub}
         print_json(msgspec.to_builtins(ENGLISH.render_all(found)) | fields)
     else:
         _print_overview(found, pages)
         _print_index_state(index, trouble)
         _print_triples_state(triples)
+        _print_archive(archive)
         _print_scrub(scrub)
+
+
+def _print_archive(shown: ArchiveStatus) -> None:
+    if shown.pairs:
+        console.print(f"archive: {counted(shown.pairs, 'pair')} of files, {ENGLISH.size(shown.bytes)}")
+    if shown.to_erase:
+        console.print(f"{counted(shown.to_erase, 'order')} to erase: waiting")
+    if shown.due:
+        console.print(f"{counted(shown.due, 'order')} to erase: due; stop the crawl and run `tarrafa compact`")
 
 
 def _print_scrub(shown: ScrubResult | None) -> None:
@@ -243,7 +255,7 @@ class TopReader:
 
     def _growth(self) -> float | None:
         """Bytes a second, over the last samples."""
-        self._sizes.append((boottime(), _archive_bytes(self._data)))
+        self._sizes.append((boottime(), measure_archive(self._data)[1]))
         (first, before), (last, size) = self._sizes[0], self._sizes[-1]
         return round(max(0, size - before) / (last - first)) if last > first else None
 
@@ -251,17 +263,9 @@ class TopReader:
 def _followers_of(data: DataDirectory, overview: FrontierOverview) -> FollowerStates:
     if not data.version.exists():
         return FollowerStates()
-    index, archive_bytes = index_status(data), _archive_bytes(data)
+    index, archive_bytes = index_status(data), measure_archive(data)[1]
     pages = _kept_pages(overview, index)
     return FollowerStates(index, triples_status(data), graph_behind(data), archive_bytes, pages)
-
-
-def _archive_bytes(data: DataDirectory) -> int:
-    try:
-        with os.scandir(data.archive) as files:
-            return sum(file.stat().st_size for file in files if file.name.endswith(".warc.gz"))
-    except OSError:  # there is no archive, or a file was removed meanwhile
-        return 0
 
 
 def draw_frame(

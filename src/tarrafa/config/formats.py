@@ -33,6 +33,7 @@ PORT, DNS_PORT = re.compile(r"[1-9]\d{0,4}"), "53"
 EMAIL = re.compile(r"[^\s@<>,;:\"]+@[^\s@<>,;:\"]+")
 BARE_URL = re.compile(r"[\w-]+(\.[\w-]+)+(:\d+)?([/?#]\S*)?")  # as people write it, without http
 SURROUNDING_PUNCTUATION = "<>()[]{}\"'.,;"  # may surround an address in a sentence
+RETENTION = re.compile(r"all|last [1-9][0-9]{0,5}|one per (?:day|week|month|year)")
 CRON_FIELDS = 5
 REDACTED = "…"  # replaces the secret part of an address
 

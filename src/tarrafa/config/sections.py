@@ -185,6 +185,12 @@ class RevisitConfig(_ConfigSection, frozen=True):
     change: Literal["text", "content"] = "text"
 
 
+class ArchiveConfig(_ConfigSection, frozen=True):
+    """Which archived versions of a page `tarrafa compact` keeps: see crawl/compaction/retention_rule.py."""
+
+    retention: str = "all"  # "last 10", "one per month"
+
+
 class ScheduleConfig(_ConfigSection, frozen=True):
     """When the collection runs: from `start` on, until `deadline`, repeatedly (coordinator/schedule)."""
 
@@ -234,6 +240,7 @@ class Collection(_ConfigSection, frozen=True, dict=True):
     render: RenderConfig = RenderConfig()
     strategy: StrategyConfig = StrategyConfig()
     revisit: RevisitConfig = RevisitConfig(policy="never")
+    archive: ArchiveConfig = ArchiveConfig()
     schedule: ScheduleConfig = ScheduleConfig()
     notify: NotifyConfig = NotifyConfig()
     network: NetworkConfig = NetworkConfig()

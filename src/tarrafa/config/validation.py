@@ -19,6 +19,7 @@ from tarrafa.config.formats import (
     MIME,
     NUMBER_MAX,
     PROXY,
+    RETENTION,
     USER_AGENT,
     ByteSize,
     Seconds,
@@ -167,7 +168,7 @@ def find_complaints(collection: Collection, *, is_stored: bool = False) -> Itera
     yield from _politeness(collection)
     if not is_stored:
         yield from _contact(collection)
-    for section in (_fetch, _render, _strategy, _revisit, _schedule, _notify, _network):
+    for section in (_fetch, _render, _strategy, _revisit, _archive, _schedule, _notify, _network):
         yield from section(collection)
 
 
@@ -324,6 +325,16 @@ def _revisit(collection: Collection) -> Iterator[Message]:
     if not 0 < share <= 1:
         yield message("[revisit] share must be more than 0 and at most 1, got {share}", share=f"{share:g}")
     yield from _minimums(collection, "revisit", horizon=60, interval_min=0, grace=0)
+
+
+def _archive(collection: Collection) -> Iterator[Message]:
+    retention = collection.archive.retention
+    if not RETENTION.fullmatch(retention):
+        yield message(
+            "[archive] retention: {retention!r} is none of all, last N, one per day, one per week, one per month,"
+            " one per year",
+            retention=retention,
+        )
 
 
 def _schedule(collection: Collection) -> Iterator[Message]:

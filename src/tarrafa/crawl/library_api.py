@@ -55,7 +55,8 @@ async def pages(
             over = running.done()
             for entry in reader.entries():
                 page = entry.record.page
-                if page is not None and entry.record.outcome.kept and reader.belongs_to_collection(entry):
+                is_there = entry.record.outcome.kept and not entry.record.removed
+                if page is not None and is_there and reader.belongs_to_collection(entry):
                     if use is not None and use in reserved_uses(page):
                         on_reserved(page)
                     else:

@@ -26,9 +26,10 @@ from tarrafa import config
 from tarrafa.archive import warc_reader
 from tarrafa.archive.deletion_log import ArchiveDeletions
 from tarrafa.archive.warc_reader import ArchiveEvent, ArchiveSurvey
-from tarrafa.archive.warc_writer import WarcWriter, recover_archive
+from tarrafa.archive.warc_writer import WarcWriter
 from tarrafa.clock import Clock
 from tarrafa.config import Collection
+from tarrafa.crawl.compaction.switch import recover
 from tarrafa.crawl.scope.scope_rules import Admission, discovered_url
 from tarrafa.crawl.worker.committer import LinkCache
 from tarrafa.crawl.worker.outcome import discovered_urls
@@ -100,7 +101,7 @@ def rebuild(
             raise ConfigError(
                 f"{data.frontier}: is there and can be used; nothing was changed (--force makes it again, and keeps it)"
             )
-        recover_archive(data.archive)
+        recover(data)
         contents = _inspect_base(base, progress)
         with progress(
             "looking through the archive", sum(warc_reader.durable_lengths(data.archive).values())

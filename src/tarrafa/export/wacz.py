@@ -20,10 +20,10 @@ from itertools import islice
 from typing import IO, Any
 
 from tarrafa import __version__
-from tarrafa.archive.warc_writer import FILE_BYTES_MAX
 from tarrafa.export.record_list import IndexLine, ListedPage, OnProgress, RecordList
 from tarrafa.export.warc_copy import WarcCopy
 
+FILE_BYTES_MAX = 1 << 30  # of a WARC file in it
 WACZ_VERSION = "1.1.1"
 LINES_PER_MEMBER = 1_024
 COPIED_BYTES = 1 << 20  # at once

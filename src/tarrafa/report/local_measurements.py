@@ -66,7 +66,8 @@ def storage_sizes(data: DataDirectory) -> list[StoragePart]:
     for folder, _, names in os.walk(data.root):
         for path in (Path(folder, name) for name in names):
             with contextlib.suppress(OSError):  # a log or a segment that was just removed
-                file = path.lstat()
+                is_elsewhere = path.parent == data.archive  # there links lead to files on other disks
+                file = path.stat() if is_elsewhere else path.lstat()
                 if (file.st_dev, file.st_ino) not in counted:
                     counted.add((file.st_dev, file.st_ino))
                     sizes[_purpose(data, path)] += file.st_size

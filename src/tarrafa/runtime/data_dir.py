@@ -1,9 +1,10 @@
 """The data directory: paths, format version, lock, free space, and helpers for locks and atomic files.
 
 Beside the paths of `DataDirectory` there are files of single modules: lock (held by the supervisor while it runs),
-takedown.jsonl (takedowns and their removals, with author, time and reason), ontology.toml and ontology/ (rules for
-inferences from page statements), secrets/ (credentials for crawled sites), search.toml (curation of the search), and
-accounts.json and definitions/ (accounts and long lists of roots of the console).
+takedown.jsonl (takedowns, erasures and legal holds, with author, time and reason), archive.toml (sizes and directories
+of the archive), ontology.toml and ontology/ (rules for inferences from page statements), secrets/ (credentials for
+crawled sites), search.toml (curation of the search), and accounts.json and definitions/ (accounts and long lists of
+roots of the console).
 """
 
 import fcntl
@@ -116,7 +117,7 @@ class DataDirectory:
 
     def _is_prepared(self, path: Path) -> bool:
         """Whether a new data directory may have this in it: an empty folder of ours, such as a mounted disk."""
-        if path.name in ("lock", LOST_AND_FOUND):
+        if path.name in ("lock", "archive.toml", LOST_AND_FOUND):
             return True
         is_ours = path.name in {folder.relative_to(self.root).parts[0] for folder in self._folders}
         return is_ours and path.is_dir() and all(one.name == LOST_AND_FOUND for one in path.iterdir())

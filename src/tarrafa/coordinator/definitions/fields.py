@@ -87,6 +87,7 @@ SECTION_LABELS = {
     "render": _("Pages made by scripts"),
     "strategy": _("Crawl order"),
     "revisit": _("Revisits"),
+    "archive": _("Archive"),
     "schedule": _("Schedule"),
     "notify": _("Notifications"),
     "network": _("Network"),
@@ -192,6 +193,10 @@ FIELD_LABELS = {  # label, help
     "revisit.grace": (_("Grace"), _("a page that is gone is requested once more after this time")),
     "revisit.weigh": (_("Weight of pages"), _("in-links, PageRank, or all equal")),
     "revisit.change": (_("A change is"), _("another text, menus included, or another main content")),
+    "archive.retention": (
+        _("Versions kept in the archive"),
+        _("all; last 10; one per day, week, month or year: others are removed by tarrafa compact"),
+    ),
     "schedule.start": (_("Start date"), _("not before this date and time, such as 2026-12-01 or 2026-12-01T03:00")),
     "schedule.deadline": (_("Deadline"), _("not after this date and time, such as 2026-12-31 or 2026-12-31T23:59")),
     "schedule.every": (_("Repeat"), _("daily, 7 days, 6 hours, or five fields as cron has them, such as 0 3 * * 1")),

@@ -16,9 +16,9 @@ from itertools import islice
 from typing import IO
 
 from tarrafa import config
-from tarrafa.archive.warc_writer import recover_archive
 from tarrafa.clock import Clock, boottime
 from tarrafa.config import Collection
+from tarrafa.crawl.compaction.switch import recover
 from tarrafa.crawl.scope.scope_rules import Admission
 from tarrafa.crawl.supervisor.child_processes import TICK_S, ChildProcess, ChildProcesses, ChildProcessState
 from tarrafa.crawl.supervisor.completion import SETTLE_S, CompletionCheck
@@ -121,7 +121,7 @@ class Supervisor:
             self._check()
             self._limits.write()
             self._closing.enter_context(self.watchdog)
-            recover_archive(self.data.archive)
+            recover(self.data)
             self._followers.prepare()
             self._followers.expect_records(are_expected=True)
             await asyncio.gather(self._open_frontier(), self._start_worker_early())

@@ -328,7 +328,7 @@ class _VisitReader:
                 record.url, part, applied, index_action(record).value, int(page_fate(record, is_taken_down=False)),
                 len(statements_of(self._statements, key)) if self._statements else 0,
                 None if edges is None else edges_digest([_edge(edge) for edge in edges]),
-                self._deletions.covers(record), bool(outcome.payload),
+                self._deletions.covers(record), bool(outcome.payload) and not record.removed,
             )
         )  # fmt: skip
 

@@ -6,7 +6,6 @@ is replayed. A projection with any finding is rebuilt, the others are left alone
 Promises: nothing is deleted. No crawl runs meanwhile (DATA/lock). Killed at any moment, it is simply run again.
 """
 
-import os
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -15,10 +14,11 @@ from pathlib import Path
 from tarrafa.archive import warc_reader
 from tarrafa.archive.deletion_log import ArchiveDeletions
 from tarrafa.archive.warc_reader import ArchiveEvent, ArchiveSurvey
-from tarrafa.captures import follower as captures
 from tarrafa.clock import Clock
+from tarrafa.crawl.compaction.switch import finish_interrupted
 from tarrafa.crawl.rebuild_frontier import HistoryReplay, ReplayClock
 from tarrafa.crawl.rebuild_frontier import rebuild as rebuild_frontier
+from tarrafa.crawl.rebuild_projection import PROJECTIONS, rebuild_projection
 from tarrafa.crawl.verify.archive_repair import ArchiveRepair, RepairLog
 from tarrafa.crawl.verify.expected import ExpectedContent
 from tarrafa.crawl.verify.findings import Finding, VerifyReport
@@ -27,18 +27,13 @@ from tarrafa.crawl.verify.losses import KnownLoss, note_losses
 from tarrafa.crawl.verify.verification import ProgressReporter, Verification, silent
 from tarrafa.errors import ConfigError
 from tarrafa.frontier.replay import FrontierReplay
-from tarrafa.graph import follower as graph
-from tarrafa.index.parallel_rebuild import rebuild_in_parallel
 from tarrafa.model import OLDER_VERSION, UrlId
 from tarrafa.parse.url import host_id, host_key, url_id
 from tarrafa.runtime.data_dir import DataDirectory, try_lock
 from tarrafa.runtime.public_suffix_list import bundled_suffix_list
 from tarrafa.runtime.sqlite import rows
-from tarrafa.triples import follower as triples
-from tarrafa.triples import storage
 
 LOST_VISITS = ("visit-without-record", "response-missing")
-PROJECTIONS = ("graph", "captures", "index", "triples")
 BATCH = 500
 REPLAYED_VISITS = (
     "SELECT file, start, at FROM visit JOIN replayed USING (id, collection) WHERE NOT deleted AND visit <> ?"
@@ -75,6 +70,7 @@ def repair(
         raise ConfigError(f"--from {replica}: is no folder")
     log, now = RepairLog(print_line), Clock.from_environment().now()
     with _locked(data):
+        finish_interrupted(data)
         if pending := ArchivePatches(data).finish_pending():
             log.add(f"{pending} patches that were interrupted are complete")
         found = _mend_archive(data, replica, progress, log, now)
@@ -218,18 +214,10 @@ def _choose_replayed(expected: ExpectedContent, unknown: list[Finding]) -> list[
 
 
 def _rebuild_projections(data: DataDirectory, found: Verification, progress: ProgressReporter, log: RepairLog) -> None:
-    """Rebuild those with any finding. The index reads the graph, so it comes after it."""
+    """Rebuild those with any finding."""
     wanted = {store for store, _ in found.findings.counts}
     size = sum(one.warc + one.meta for one in found.upto.values())
     for store in (one for one in PROJECTIONS if one in wanted):
         with progress(f"rebuilding {store}", size) as advance:
-            if store == "graph":
-                graph.rebuild(data)
-            elif store == "captures":
-                captures.rebuild(data, advance)
-            elif store == "index":
-                rebuild_in_parallel(data, len(os.sched_getaffinity(0)), advance)
-            else:
-                storage.remove_stray_parts(data)
-                triples.rebuild(data, advance)
+            rebuild_projection(data, store, advance)
         log.add(f"{store}: rebuilt")

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
+from tarrafa.archive.archive_settings import raise_if_any_disk_missing
 from tarrafa.archive.deletion_log import ArchiveDeletions
 from tarrafa.archive.projection import read_cursor
 from tarrafa.archive.warc_reader import Cursor
@@ -20,6 +21,7 @@ from tarrafa.archive.warc_writer import DurableLengths, warc_date
 from tarrafa.captures.follower import visit_key
 from tarrafa.captures.store import captures_file
 from tarrafa.clock import Clock, boottime
+from tarrafa.crawl.compaction.journal import is_interrupted
 from tarrafa.crawl.verify.archive_check import (
     ArchiveCheck,
     ArchiveCounts,
@@ -40,6 +42,7 @@ from tarrafa.crawl.verify.store_comparison import Comparison, damage_of
 from tarrafa.errors import DataError
 from tarrafa.frontier.address import Address
 from tarrafa.graph.graph_writer import graph_file
+from tarrafa.i18n import message
 from tarrafa.index import index_state, shards
 from tarrafa.parse.url import url_id
 from tarrafa.runtime.data_dir import DataDirectory, file_fingerprint
@@ -76,6 +79,13 @@ class Verification:
     ) -> None:
         """`frontier`: the address of one on another machine or on PostgreSQL."""
         data.check_version()
+        raise_if_any_disk_missing(data.archive)
+        if is_interrupted(data):
+            raise DataError(
+                message(
+                    "{path}: a compaction runs here or was interrupted; `tarrafa compact` completes it", path=data.root
+                )
+            )
         self._data, self._deep, self._progress, self._remote = data, deep, progress, frontier
         self.expected = ExpectedContent()
         self.findings = Findings(self.expected.connection)

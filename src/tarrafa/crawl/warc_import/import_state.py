@@ -6,12 +6,12 @@ marked is found by `archive_position`.
 """
 
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import apsw
 from xxhash import xxh3_64_intdigest, xxh3_128_digest
 
+from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.sqlite import SqliteFile
 
 ROWS_AT_ONCE = 1_000
@@ -41,6 +41,10 @@ CREATE TABLE IF NOT EXISTS archive_position (file TEXT PRIMARY KEY, length INTEG
 """
 FORMAT = 1
 NO_REQUEST = -1
+
+
+def import_state_file(data: DataDirectory) -> SqliteFile:
+    return SqliteFile(data.root / "imports.sqlite", FORMAT)
 
 
 class SourceRow(NamedTuple):
@@ -89,8 +93,8 @@ def capture_key(collection: str, url: str, at: float, length: int) -> bytes:
 class ImportState:
     """One connection that writes. Changes are saved by `commit`."""
 
-    def __init__(self, path: Path) -> None:
-        self._file = SqliteFile(path, FORMAT)
+    def __init__(self, data: DataDirectory) -> None:
+        self._file = import_state_file(data)
         self._connection = self._file.open(SCHEMA, owner_only=True, cache_kib=32_000)
         self._run("CREATE TEMP TABLE session (source INTEGER PRIMARY KEY)")
         self._has_references = False

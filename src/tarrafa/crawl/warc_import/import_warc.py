@@ -14,10 +14,10 @@ from tarrafa.archive.deletion_log import ArchiveDeletions
 from tarrafa.archive.foreign_archive_reader import ArchiveSource, Damage
 from tarrafa.archive.import_sources import find_files, open_sources, remove_scratch
 from tarrafa.archive.warc_reader import visit_lengths
-from tarrafa.archive.warc_writer import recover_archive
 from tarrafa.clock import Clock
 from tarrafa.config import Collection
 from tarrafa.config.sections import ScopeConfig
+from tarrafa.crawl.compaction.switch import recover
 from tarrafa.crawl.rebuild_frontier import ReplayClock
 from tarrafa.crawl.scope.collection_loader import ROOTS_MAX, complete_collection, load_collection
 from tarrafa.crawl.supervisor.supervisor import Supervisor, submit_collection
@@ -34,7 +34,6 @@ from tarrafa.parse.documents.document import OFFICE_TYPES, PDF_TYPES, RTF_TYPES
 from tarrafa.runtime.data_dir import DataDirectory, try_lock
 from tarrafa.runtime.public_suffix_list import bundled_suffix_list
 
-STATE_FILE = "imports.sqlite"
 SCRATCH = "import"  # below run/
 DAMAGES_SHOWN_MAX = 1_000
 SIZE_MAX = "16 MB"  # of a document of a collection that is made from files
@@ -79,8 +78,8 @@ async def import_warc(
     if lock is None:
         raise ConfigError(f"{data.root}: a crawl runs here; stop it first")
     now = Clock.from_environment().now()
-    with lock, contextlib.closing(ImportState(data.root / STATE_FILE)) as state:
-        recover_archive(data.archive)
+    with lock, contextlib.closing(ImportState(data)) as state:
+        recover(data)
         if not data.frontier.exists() and visit_lengths(data.archive):  # it would give numbers that the archive has
             raise DataError(
                 f"{data.frontier}: is missing, but the archive holds visits; run `tarrafa rebuild frontier`"

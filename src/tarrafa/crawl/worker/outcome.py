@@ -96,13 +96,13 @@ def conclude(
     page = None
     if parsed is not None:
         page, status, error = _classify_page(visit, parsed, collection, admission, memory)
-        page = _without_future_dates(page, at) if page is not None else None
+        page = without_future_dates(page, at) if page is not None else None
     location = _redirect_target(visit, response, admission, status, page)
     if location and visit.redirects >= collection.fetch.redirects_max:
         status = Status.REDIRECTS_EXCEEDED
     kept = status == 200 and page is not None and not location
     if kept and page is not None:
-        page = _with_usage(page, response.head, collection, rules)
+        page = with_usage(page, response.head, collection, rules)
     listing = parsed.listing if parsed is not None else None
     whole = kept or (listing is not None and status == 200)
     payload = sha1_digest(response.raw_body) if whole else ""
@@ -213,7 +213,7 @@ def _classify_page(
     return page, 200 if admission.wants_data_of(page) else Status.NOT_STRUCTURED, ""
 
 
-def _without_future_dates(page: Page, at: float) -> Page:
+def without_future_dates(page: Page, at: float) -> Page:
     """The page as of a visit at that time: the parser knows no clock."""
     last = at + FUTURE_S_MAX
     if page.published is not None and page.published.at > last:
@@ -223,7 +223,7 @@ def _without_future_dates(page: Page, at: float) -> Page:
     return page
 
 
-def _with_usage(page: Page, head: ResponseHead, collection: Collection, rules: RobotsRules | None) -> Page:
+def with_usage(page: Page, head: ResponseHead, collection: Collection, rules: RobotsRules | None) -> Page:
     """The page with what header and robots.txt say about its use, at the time of the visit (draft-ietf-aipref-attach,
     "When Preferences Apply"); the parser has read what the page says itself."""
     by_host = []
