@@ -137,6 +137,7 @@ class WarcExchange(msgspec.Struct, frozen=True):
     payload: str = ""  # the body's digest, if it is already known
     archived_payload: str = ""  # the digest of the body that the archive has of this URL; a 304 confirms it
     archived_at: float = 0.0
+    archived_url: str = ""  # of that body, if it was archived of another URL
     rendered: bytes = b""  # the document as its scripts have made it, in UTF-8
     resource_type: str = ""  # of a body that was imported without a response: it is archived as a `resource`
 
@@ -205,7 +206,7 @@ class _FilePair:
             headers += f"WARC-Truncated: {one_line(exchange.truncated)}\r\n"
         if exchange.is_revisit_record:
             kind, content = REVISIT, content[: exchange.head_bytes]
-            extra = revisit_headers(exchange.url, content, warc_date(exchange.archived_at))
+            extra = revisit_headers(exchange.archived_url or exchange.url, content, warc_date(exchange.archived_at))
             headers += "".join(f"{name}: {one_line(value)}\r\n" for name, value in extra.items())
         headers += f"WARC-Payload-Digest: {exchange.digest()}\r\n"
         response = self._warc.write(kind, date, headers, content)
@@ -220,7 +221,9 @@ class _FilePair:
         page, date = record.page, warc_date(record.outcome.at)
         target = f"WARC-Target-URI: {one_line(record.url)}\r\n"
         if page is not None:
-            bare = msgspec.structs.replace(page, text="", statements="", wording=0, code_spans=(), language_chars=0)
+            bare = msgspec.structs.replace(
+                page, text="", statements="", wording=0, code_spans=(), language_chars=0, requisites=()
+            )
             record = msgspec.structs.replace(record, page=bare)
         headers = f"{target}Content-Type: {METADATA_TYPE}\r\n"
         metadata = self.meta.write(METADATA, date, headers, msgspec.json.encode(record))

@@ -11,7 +11,7 @@ from tarrafa.frontier.export_import.export_records import (
     FrontierCursor,
 )
 from tarrafa.i18n import Message, joined, message
-from tarrafa.model import HostId, Outcome, UrlId, UrlRole, Visit, unkept_cause_name
+from tarrafa.model import REQUISITE_CAUSE, HostId, Outcome, UrlId, UrlRole, Visit, unkept_cause_name
 from tarrafa.revisit.policy import PageHistory
 from tarrafa.takedown import TakedownEntry
 
@@ -217,6 +217,8 @@ class CollectionStatus(msgspec.Struct, frozen=True):
     again: int = 0  # in the queue, to be visited again, and meanwhile still kept: counted there and in `fetched`
     to_sweep: bool = False  # before it finishes, pages that it has not found are to be removed
     sweeping: bool = False  # they are being removed
+    requisites: int = 0  # of those `known`: what pages need to be shown (keep = "faithful")
+    requisites_queue: int = 0  # of these, those that wait for their visit, or are being visited
 
     @property
     def kept_by_run(self) -> int:
@@ -227,6 +229,10 @@ class CollectionStatus(msgspec.Struct, frozen=True):
     def queue(self) -> int:
         """URLs that wait for their visit, or are being visited."""
         return self.pending + self.handed_out
+
+    @property
+    def requisites_archived(self) -> int:
+        return self.unkept.get(REQUISITE_CAUSE, 0)
 
     def unkept_by_cause(self) -> list[tuple[str, int]]:
         """Causes for which settled URLs are not kept, the most frequent first; `unkept_cause_name` names them."""
