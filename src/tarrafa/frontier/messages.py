@@ -234,6 +234,17 @@ class CollectionStatus(msgspec.Struct, frozen=True):
     def requisites_archived(self) -> int:
         return self.unkept.get(REQUISITE_CAUSE, 0)
 
+    def requisites_text(self) -> Message | str:
+        """How many requisites are archived, for people; empty: no page needs any."""
+        if not self.requisites:
+            return ""
+        return message(
+            "requisites of pages: {archived:,} of {known:,} archived, {queue:,} in the queue",
+            archived=self.requisites_archived,
+            known=self.requisites,
+            queue=self.requisites_queue,
+        )
+
     def unkept_by_cause(self) -> list[tuple[str, int]]:
         """Causes for which settled URLs are not kept, the most frequent first; `unkept_cause_name` names them."""
         return sorted(self.unkept.items(), key=lambda cause: (-cause[1], cause[0]))
