@@ -1,8 +1,11 @@
 """Faithful copies: what the pages of a site need is fetched once, archived, and shown when the site is gone."""
 
+import asyncio
 import subprocess
 import sys
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,7 @@ from warcio.archiveiterator import ArchiveIterator
 
 from tarrafa.archive.warc_reader import follow, read_events, survey_archive
 from tarrafa.captures import follower
+from tarrafa.crawl.render.browser import RenderUnavailable, check_browser
 from tarrafa.model import REQUISITE_CAUSE, Status, UrlRole, VisitRecord
 from tarrafa.runtime.data_dir import DataDirectory
 from tests.journey.crawl_journey import TIMEOUT_S, kill_group, run_json, tarrafa
@@ -26,11 +30,12 @@ from tests.journey.faithful_web import (
     SITE,
     answer,
 )
+from tests.journey.script_web import VUE_PAGES
+from tests.journey.script_web import answer as answer_of_applications
 from tests.journey.scripted_web import ScriptedWeb, scripted_web
 from tests.journey.test_runs import AGAIN
 from tests.server.replay.browser_site import (
     WAIT_MS,
-    Listener,
     ReplayedSite,
     browser,
     frame_of,
@@ -71,6 +76,10 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> tuple[DataDirectory, Scrip
     folder = tmp_path_factory.mktemp("faithful")
     with scripted_web(answer) as web:
         return crawl(collection(folder, web), folder, "--workers", "1"), web
+
+
+def has_asked(web: ScriptedWeb, goal: int) -> bool:
+    return len(set(web.urls())) >= goal
 
 
 def test_everything_that_the_pages_need_is_asked_for_once_and_politely(copy):
@@ -128,7 +137,7 @@ def test_the_same_bytes_are_archived_once(copy):
 
 
 @pytest.mark.skipif(bool(needs_browser_and_wabac()), reason=needs_browser_and_wabac())
-def test_the_copy_is_whole_in_a_browser_when_the_site_is_gone(copy, browser: Any, live_web: Listener):
+def test_the_copy_is_whole_in_a_browser_when_the_site_is_gone(copy, browser, live_web):
     data, _ = copy
     follower.catch_up(data)
     at = {record.url: record.outcome.at for record in visits(data)}
@@ -173,12 +182,12 @@ def test_a_crawl_that_is_killed_again_and_again_loses_and_doubles_nothing(tmp_pa
     kills = (4, 9, 15, 22)
     with scripted_web(answer) as web:
         file = collection(tmp_path, web)
-        command = [sys.executable, "-c", "from tarrafa.cli import main; main()", "crawl", file]
+        command = [sys.executable, "-c", "from tarrafa.cli import main; main()", "crawl", str(file)]
         for goal in kills:
             process = subprocess.Popen(
-                [*command, "--data", tmp_path / "data"], stderr=subprocess.PIPE, text=True, start_new_session=True
+                [*command, "--data", str(tmp_path / "data")], stderr=subprocess.PIPE, text=True, start_new_session=True
             )
-            block_until(lambda goal=goal: len(set(web.urls())) >= goal, f"{goal} requests")
+            block_until(partial(has_asked, web, goal), f"{goal} requests")
             kill_group(process)
         data = crawl(file, tmp_path)
         asked = Counter(web.urls())
@@ -215,7 +224,7 @@ def test_the_next_run_archives_what_has_not_changed_as_references(tmp_path):
     with scripted_web(answer) as web:
         data = crawl(collection(tmp_path, web), tmp_path, "--workers", "1")
         first = Counter(web.urls())
-        command = [sys.executable, "-c", AGAIN, data.root, "begin"]
+        command = [sys.executable, "-c", AGAIN, str(data.root), "begin"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
         assert done.returncode == 0, done.stderr
         second = Counter(web.urls()) - first
@@ -238,3 +247,33 @@ def test_without_the_setting_no_requisite_is_asked_for(tmp_path):
         data = crawl(file, tmp_path)
     assert set(web.urls()) == PAGES
     assert not any(record.requisites for record in visits(data))
+
+
+@pytest.mark.skipif(bool(needs_browser_and_wabac()), reason=needs_browser_and_wabac())
+def test_with_rendering_what_the_browser_asked_for_is_archived(tmp_path, browser, live_web):
+    try:
+        with ThreadPoolExecutor(1) as other:  # this thread has the event loop of playwright
+            other.submit(asyncio.run, check_browser("c")).result()
+    except RenderUnavailable as error:
+        pytest.skip(f"no browser can be held here: {error}")
+    with scripted_web(answer_of_applications) as web:
+        file = web.collection(tmp_path, ["http://vue.test/"], '[render]\nwhen = "auto"\n', 'keep = "faithful"', DELAY_S)
+        file.write_text(file.read_text().replace('["*.test"]', '["vue.test"]'))
+        data = crawl(file, tmp_path, "--workers", "1")
+        asked = Counter(web.urls())
+    records = {record.url: record for record in visits(data)}
+    assert {url for url, record in records.items() if record.outcome.kept} == VUE_PAGES
+    needed = {url for url, one in records.items() if one.outcome.role == UrlRole.REQUISITE}
+    assert {url.rpartition(".")[2] for url in needed} >= {"css"}
+    assert set(asked.values()) == {1}, asked
+    assert not any("?" in url or url.endswith("catalogue.json") for url in needed)  # the browser has got it
+    follower.catch_up(data)
+    replayed = ReplayedSite(data)
+    with replayed.running:
+        page = browser.new_page()
+        page.set_default_timeout(WAIT_MS)
+        page.goto(replayed.copy("http://vue.test/", records["http://vue.test/"].outcome.at))
+        frame = frame_of(page, "Mapa 1")
+        assert frame.evaluate("[...document.styleSheets].some(one => one.cssRules.length > 0)")
+        page.close()
+    assert live_web.heard == []

@@ -167,6 +167,11 @@ def test_a_style_without_a_type_is_known_by_its_extension() -> None:
     assert requisites_of(b"a { b: url(x.png) }", "http://a.test/s.css?v=1", "", 9) == ("http://a.test/x.png",)
 
 
+@pytest.mark.parametrize("url", ["http://a.test/favicon.ico", "http://a.test/x.png?v=2"])
+def test_a_page_in_place_of_an_image_has_no_requisites(url: str) -> None:
+    assert requisites_of(b'<img src="x.png">', url, HTML, 9) == ()
+
+
 def test_an_import_of_itself_is_no_requisite() -> None:
     assert requisites_of(b"@import 's.css'; @import 't.css'", "http://a.test/s.css", CSS, 9) == ("http://a.test/t.css",)
 

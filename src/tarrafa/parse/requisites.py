@@ -8,6 +8,7 @@ URL("…", import.meta.url)`). Of a Web app manifest: its images.
 Promises: pure; any bytes give URLs, at most as many as the caller wants, each once, without `data:` and other schemes
 than http(s). CSS and scripts are read in one pass, in linear time, up to a length. What changes the look of a page most
 comes first: styles, scripts, frames, then images.
+An HTML page in place of an image, a style or a script, by the extension of its URL, is no frame: it has no requisites.
 Known weakness: what a script puts together is not found (`[render]` finds it), nor what an SVG file, a `srcdoc` or an
 import map names. A URL in a comment or a string of a script may be found that no browser would ask for.
 Knows nothing of hosts, limits of a collection or robots.txt.
@@ -292,6 +293,8 @@ def requisite_kind(url: str, content_type: str) -> str:
     kind = content_type.partition(";")[0].strip().lower()
     if url.partition("?")[0].endswith(".webmanifest"):
         return "application/manifest+json"
+    if kind in HTML_TYPES and mime_types_of(url):
+        return ""  # a page that says that the image is missing: it is no frame
     if kind:
         return kind if kind in READ_TYPES else ""
     return next((one for one in mime_types_of(url) if one in READ_TYPES), "")

@@ -10,6 +10,7 @@ from tarrafa.crawl.render.page_render import RenderedDocument
 from tarrafa.crawl.render.render_policy import (
     FRUITLESS_MAX,
     THIN_CHARS,
+    RenderedPage,
     _with_base,
     has_gained,
     holds_application,
@@ -18,7 +19,7 @@ from tarrafa.crawl.render.render_policy import (
 )
 from tarrafa.crawl.worker.host_memory import HostMemory
 from tarrafa.crawl.worker.parser_with_sandbox import ParseJobResult
-from tarrafa.model import Link, Page, RobotsMeta
+from tarrafa.model import Link, Page, RenderFacts, RobotsMeta
 from tarrafa.parse.url import UrlIdentity
 
 HOST = "http://a.br:80"
@@ -119,7 +120,7 @@ def test_only_the_named_hosts_are_rendered():
 def test_directives_of_the_fetched_page_hold_for_the_rendered_one():
     fetched = Page(URL, robots=RobotsMeta(noindex=True))
     made = ParseJobResult(page=Page(URL, robots=RobotsMeta(nofollow=True)))
-    page = merge_fetched(fetched, made, (), UrlIdentity()).page
+    page = merge_fetched(fetched, made, RenderedPage(RenderFacts("")), UrlIdentity()).page
     assert page is not None
     assert page.robots == RobotsMeta(noindex=True, nofollow=True)
 
@@ -127,7 +128,7 @@ def test_directives_of_the_fetched_page_hold_for_the_rendered_one():
 def test_where_scripts_wanted_to_go_is_a_link():
     made = ParseJobResult(page=Page(URL, links=(Link("http://a.br/b"),)))
     targets = ("http://a.br/b", "http://a.br/c#top", "javascript:x()")
-    page = merge_fetched(Page(URL), made, targets, UrlIdentity()).page
+    page = merge_fetched(Page(URL), made, RenderedPage(RenderFacts("", moved_to=targets)), UrlIdentity()).page
     assert page is not None
     assert [link.url for link in page.links] == ["http://a.br/b", "http://a.br/c"]
 

@@ -485,7 +485,7 @@ class HostSession:
         if made is None or made.page is None:
             return parsed, rendered, True
         self.memory.count_rendered_page(has_gained=has_gained(page, made.page))
-        return merge_fetched(page, made, rendered.facts.moved_to, job.identity), rendered, True
+        return merge_fetched(page, made, rendered, job.identity, job.requisites_max), rendered, True
 
     def _back_off(self, response: FetchResponse) -> None:
         """Leave the host alone: it is busy, or does not answer."""
