@@ -292,7 +292,8 @@ def _contact(collection: Collection) -> Iterator[Message]:
 def _fetch(collection: Collection) -> Iterator[Message]:
     fetch = collection.fetch
     slowest = min(fetch.bandwidth or NUMBER_MAX, fetch.host_bandwidth or NUMBER_MAX)
-    if slowest * fetch.time_max < collection.scope.size_max:
+    largest = max(collection.scope.size_max, collection.requisites.size_max if collection.is_faithful else 0)
+    if slowest * fetch.time_max < largest:
         yield message("[fetch] bandwidth and host_bandwidth must let a document of size_max pass within time_max")
     yield from _minimums(collection, "fetch", bandwidth=1000, host_bandwidth=1000)
     yield from _minimums(collection, "fetch", time_max=0.1, connect_timeout=0.1, stall_timeout=1)

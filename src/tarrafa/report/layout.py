@@ -493,8 +493,8 @@ def _requisites(report: CollectionReport, _: Translator) -> ReportSection | None
         return None
     sentences = [
         _(
-            "Of {pages} pages that need images, styles, scripts or frames, {complete} are complete: everything that "
-            "their sites have of it is archived. URLs needed: {known}; archived: {archived} ({size}); redirects: "
+            "Pages that need images, styles, scripts or frames: {pages}. Of these complete, with everything that their "
+            "sites have of it: {complete}. URLs needed: {known}; archived: {archived} ({size}); redirects: "
             "{redirects}; missing at their sites (404, 410): {gone}; not visited, or left out: {unvisited}.",
             pages=found.pages,
             complete=found.complete,

@@ -169,7 +169,7 @@ class LinkCache:
             if known is not None and not offer.announced:
                 depth, redirects, role, known_run = known
                 is_place_known = depth < offer.depth or (depth == offer.depth and redirects <= offer.redirects)
-                if is_place_known and run <= known_run and _covers(role, offer.role):
+                if is_place_known and run <= known_run and (offer.role == role or _covers(role, offer.role)):
                     continue
             other = best.get(offer.id)
             if other is None:

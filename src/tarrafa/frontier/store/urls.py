@@ -43,6 +43,7 @@ CLOSED_SQL = (
     "SELECT host.id, failures, next_at, visited, refused FROM host JOIN work ON work.host = host.id"
     " WHERE host.id = ? AND collection = ?"
 )
+REQUISITE, NEEDED_PAGE = int(UrlRole.REQUISITE), int(UrlRole.NEEDED_PAGE)
 Queued = dict[HostId, int]  # URLs put into the queues and not yet counted in `work`, per host
 
 
@@ -85,10 +86,11 @@ class FrontierUrls:
             if offer.id in there or offer.id in new:
                 again.append((sequence, offer))
             else:
-                new[offer.id] = sequence, self._with_first_role(known, offer, batch)
+                is_both = offer.role == NEEDED_PAGE
+                new[offer.id] = sequence, self._with_first_role(known, offer, batch) if is_both else offer
         self._insert(known, list(new.values()), batch)
         for sequence, offer in again:
-            if offer.role == UrlRole.NEEDED_PAGE:  # a page, and needed by another page
+            if offer.role == NEEDED_PAGE:  # a page, and needed by another page
                 self._offer_known(known, replace(offer, role=int(UrlRole.PAGE)), sequence, batch)
                 offer = replace(offer, role=int(UrlRole.REQUISITE))  # noqa: PLW2901
             self._offer_known(known, offer, sequence, batch)
@@ -102,8 +104,8 @@ class FrontierUrls:
         if run < known.run or _was_swept(state, status, shown):
             self._rediscover(known, offer, sequence, batch)
             return
-        if UrlRole.REQUISITE in (offer.role, role):
-            is_need = offer.role == UrlRole.REQUISITE
+        is_need = offer.role == REQUISITE
+        if is_need or role == REQUISITE:
             (self._offer_need if is_need else self._offer_as_page)(known, key, offer, batch)
             return
         if (offer.depth, offer.redirects) < (depth, redirects):
@@ -137,8 +139,6 @@ class FrontierUrls:
 
     def _with_first_role(self, known: LoadedCollection, offer: DiscoveredUrl, batch: _Discovery) -> DiscoveredUrl:
         """A new URL that is a page and a requisite is a requisite only, if it is not to be visited as a page."""
-        if offer.role != UrlRole.NEEDED_PAGE:
-            return offer
         state, _ = self._first_state(known, offer, batch)
         return offer if state == UrlState.PENDING else replace(offer, role=int(UrlRole.REQUISITE))
 
@@ -249,13 +249,14 @@ class FrontierUrls:
             ],
         )  # fmt: skip
         self._counters.add(number, Bucket.KNOWN, len(new))
-        for (role, (state, status)), count in Counter(
-            zip((offer.role for _, offer in new), states, strict=True)
-        ).items():
-            self._counters.add_state(number, state, role, count)
+        for (state, status), count in Counter(states).items():
+            self._counters.add(number, Bucket.state(state), count)
             self._counters.count_unkept(number, state, status, UrlRole.PAGE, count)
             if status:
                 self._counters.add_refused(number, status, count)
+        if known.config.is_faithful:
+            for (_, offer), (state, _) in zip(new, states, strict=True):
+                self._counters.count_role(number, state, UrlRole.PAGE, offer.role)
         pending = [one for one, (state, _) in zip(new, states, strict=True) if state == UrlState.PENDING]
         self._enqueue_new(known, pending, batch.queued)
 
@@ -276,7 +277,7 @@ class FrontierUrls:
     def _first_state(self, known: LoadedCollection, offer: DiscoveredUrl, batch: _Discovery) -> tuple[UrlState, int]:
         """State of a URL that this run finds for the first time, and the status for which it is not pending."""
         limit, closed = known.config.scope.depth_max, batch.closed[offer.host]
-        if offer.role == UrlRole.REQUISITE:  # the limits of pages do not hold for it
+        if offer.role == REQUISITE:  # the limits of pages do not hold for it
             limit, closed = None, 0 if closed == Status.HOST_FULL else closed
         if limit is not None and offer.depth > limit:
             return UrlState.TOO_DEEP, 0
