@@ -117,6 +117,15 @@ def test_what_lacks_is_named_with_its_reason(copy):
     assert (verified.returncode, "nothing wrong" in verified.stdout) == (0, True), verified.stdout
 
 
+def test_the_report_says_how_complete_the_copy_is(copy):
+    data, _ = copy
+    found = run_json("report", "c", "--data", data.root)["requisites"]
+    assert (found["known"], found["archived"], found["redirects"], found["gone"]) == (len(REQUISITES) + 1, 24, 1, 1)
+    assert {one["status"]: one["count"] for one in found["lacking"]} == {Status.ROBOTS: 1, Status.TOO_LARGE: 1}
+    assert {one["name"] for one in found["lacking_hosts"]} == {"http://shy.test:80", "http://site.test:80"}
+    assert (found["pages"], found["complete"]) == (3, 2)
+
+
 def test_the_same_bytes_are_archived_once(copy):
     data, _ = copy
     twins = {

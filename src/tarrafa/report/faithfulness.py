@@ -54,7 +54,7 @@ def requisite_summary(visits: VisitRows, documents: Rows) -> RequisiteSummary | 
         pages=len(pages),
         complete=int((~np.isin(pages, incomplete)).sum()),
         lacking=[
-            ResponseStatusCount(int(status), int(count), count / total)
+            ResponseStatusCount(int(status), int(count), int(count) / total)
             for status, count in sorted(zip(*counts, strict=True), key=lambda one: -one[1])
         ],
         lacking_hosts=[NamedCount(host, count, count / total) for host, count in hosts[:LISTED]],
