@@ -1,6 +1,7 @@
 """Faithful copies: what the pages of a site need is fetched once, archived, and shown when the site is gone."""
 
 import asyncio
+import json
 import subprocess
 import sys
 from collections import Counter
@@ -17,7 +18,7 @@ from tarrafa.captures import follower
 from tarrafa.crawl.render.browser import RenderUnavailable, check_browser
 from tarrafa.model import REQUISITE_CAUSE, Status, UrlRole, VisitRecord
 from tarrafa.runtime.data_dir import DataDirectory
-from tests.journey.crawl_journey import TIMEOUT_S, kill_group, run_json, tarrafa
+from tests.journey.crawl_journey import TIMEOUT_S, kill_group, tarrafa
 from tests.journey.faithful_web import (
     BODIES,
     CDN,
@@ -62,6 +63,13 @@ def crawl(file: Path, folder: Path, *more: str) -> DataDirectory:
     done = tarrafa("crawl", file, "--data", folder / "data", *more)
     assert done.returncode == 0, done.stderr
     return DataDirectory(folder / "data")
+
+
+def run_json(*arguments: str | Path) -> Any:
+    """Asked in another process: in this one playwright has an event loop."""
+    done = tarrafa(*arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
 
 
 def visits(data: DataDirectory) -> list[VisitRecord]:

@@ -35,6 +35,8 @@ class Bucket:
         """Of the URLs in a state, those that are requisites."""
         return f"requisites:{int(state)}"
 
+    REQUISITES_PENDING = "requisites:0"
+
 
 # Buckets that count events, and beginnings of their names; the other buckets count what is there now.
 EVENTS = (
@@ -50,6 +52,7 @@ HOT_COUNTERS = (
     Bucket.REVISITS_OUT, Bucket.CHOSEN_WAITING, Bucket.DISMISSED_WAITING, Bucket.WAS_FULL,
     Bucket.TABLE_SITES, Bucket.OLD_PAGES, Bucket.SHOWN_PAGES, Bucket.LEFT_OVER,
 )  # fmt: skip
+REQUISITE = int(UrlRole.REQUISITE)
 CounterKey = tuple[int, str]  # collection and bucket
 
 
@@ -105,8 +108,11 @@ class Counters:
     def move(self, collection: int, before: int, after: int, role: int = UrlRole.PAGE) -> None:
         """Count a URL that goes from one state to another."""
         if before != after:
-            self.add_state(collection, before, role, -1)
-            self.add_state(collection, after, role, 1)
+            self._deltas[collection, Bucket.state(before)] -= 1
+            self._deltas[collection, Bucket.state(after)] += 1
+            if role == REQUISITE:
+                self._deltas[collection, Bucket.requisites(before)] -= 1
+                self._deltas[collection, Bucket.requisites(after)] += 1
 
     def add_state(self, collection: int, state: int, role: int, delta: int) -> None:
         """Count URLs that are in a state from now on, or no longer."""

@@ -20,7 +20,7 @@ from tarrafa.frontier.store.counters import Bucket
 from tarrafa.frontier.store.database import ALL_ROWS, SWEPT, SWEPT_RANK, UNSHOWN, UrlKey
 from tarrafa.frontier.store.revisits import CHOSEN_SHELF, DISMISSED_SHELF, UrlBeforeVisit, has_changed
 from tarrafa.frontier.store.runs import Runs
-from tarrafa.frontier.store.urls import RANK_COLUMNS, FrontierUrls, Queued, rank_of
+from tarrafa.frontier.store.urls import NEEDED_PAGE, RANK_COLUMNS, REQUISITE, FrontierUrls, Queued, rank_of
 from tarrafa.model import (  # fmt: skip
     ATTEMPT_NOT_COUNTED,
     BUSY,
@@ -125,7 +125,7 @@ class VisitDispatcher:
         host, number, url = key
         *facts, announced, shown = row
         visit = replace(Visit(number, host, url, *facts), dismissed=shown == SWEPT, announced=announced or 0.0)
-        if visit.role == UrlRole.NEEDED_PAGE:
+        if visit.role == NEEDED_PAGE:
             visit = replace(visit, role=int(UrlRole.PAGE))
         return visit if known.run == 1 else replace(visit, etag=None, last_modified=None)
 
@@ -171,7 +171,7 @@ class VisitDispatcher:
 
     def has_requisites(self, known: LoadedCollection) -> bool:
         """Whether requisites wait for their visit."""
-        return self._counters.requisites(known.row.id, UrlState.PENDING) > 0
+        return self._counters.value(known.row.id, Bucket.REQUISITES_PENDING) > 0
 
     def _hand_out_requisites(self, known: LoadedCollection, host: HostId, count: int) -> list[Visit]:
         """Requisites come before pages, and count towards no limit of pages."""
@@ -282,7 +282,7 @@ class VisitDispatcher:
                 is_revisit = known.config.keeps_fresh and self._revisits.find(key) is not None
                 step = report if self._breadth.is_walk_visit(known, host, report.id) else step
                 self._settle(known, key, report, queued, worker)
-                is_page = report.outcome.role != UrlRole.REQUISITE
+                is_page = report.outcome.role != REQUISITE
                 settled += _was_requested(report.outcome) and not is_revisit and is_page
         self._revisits.update_due(known, host)
         if settled:
@@ -326,7 +326,7 @@ class VisitDispatcher:
             "blamed, shown, run, content_id, role, in_links, last_modified, announced, payload, attempts, pagerank", key
         )
         before = UrlBeforeVisit(*facts)
-        is_needed = before.role == UrlRole.NEEDED_PAGE
+        is_needed = before.role == NEEDED_PAGE
         if is_needed:
             before = dataclasses.replace(before, role=int(UrlRole.PAGE))
         if self._revisits.end_former_revisit(known, key) or (
