@@ -191,6 +191,13 @@ def can_be_retried(status: int) -> bool:
 
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
+ARCHIVED_REQUISITE = frozenset({200, 304})  # of a requisite: the archive has its bytes
+# A URL that is not kept as a page, and whose bytes are not archived: if another page needs it, it is fetched as a
+# requisite.
+UNWANTED_PAGE = frozenset({
+    200, Status.TYPE_NOT_WANTED, Status.TOO_LARGE, Status.OUT_OF_SCOPE, Status.TRAP, Status.HOST_FULL, Status.COPY,
+    Status.LANGUAGE_NOT_WANTED, Status.LANGUAGE_OUTSIDE, Status.NOT_STRUCTURED, Status.REPLACED,
+})  # fmt: skip
 NOFOLLOW_RELS = frozenset({"nofollow", "ugc", "sponsored"})  # in a link's rel
 
 
@@ -216,10 +223,14 @@ class UrlRole(IntEnum):
     PAGE = 0
     SITEMAP = 1  # lists pages and when they changed
     FEED = 2  # lists the newest pages
+    REQUISITE = 3  # what a page needs to be shown: an image, a style, a script, a frame...
+    NEEDED_PAGE = 4  # in the frontier: waits for its visit as a page, and is a requisite if it is not kept as one
 
 
-REFRESH_CAUSE, LISTING_CAUSE, OLD_CAUSE = "refresh", "listing", "old"
+LISTING_ROLES = frozenset({UrlRole.SITEMAP, UrlRole.FEED})
+REFRESH_CAUSE, LISTING_CAUSE, OLD_CAUSE, REQUISITE_CAUSE = "refresh", "listing", "old", "requisite"
 UNKEPT_CAUSES = {
+    REQUISITE_CAUSE: message("a requisite of pages, archived"),
     REFRESH_CAUSE: message("only sends its readers on (meta refresh)"),
     LISTING_CAUSE: message("a sitemap or feed"),
     OLD_CAUSE: message("settled by an older version, which did not count why"),
@@ -229,9 +240,11 @@ UNKEPT_CAUSES = {
 def unkept_cause(status: int | None, role: int) -> str:
     """Why a URL that is settled is not kept, as a key: its status, or what a response with status 200 is instead of a
     page."""
+    if role == UrlRole.REQUISITE and status in ARCHIVED_REQUISITE:
+        return REQUISITE_CAUSE
     if status != 200:
         return str(status or 0)
-    return REFRESH_CAUSE if role == UrlRole.PAGE else LISTING_CAUSE
+    return LISTING_CAUSE if role in LISTING_ROLES else REFRESH_CAUSE
 
 
 def unkept_cause_name(cause: str) -> Message | str:
@@ -331,6 +344,7 @@ class Page(msgspec.Struct, frozen=True, omit_defaults=True):
     usage: tuple[UsageStatement, ...] = ()  # what its publisher says about its use, from all sources
     code_spans: tuple[tuple[int, int], ...] = ()  # lines of `text` that are mostly code. Not archived
     language_chars: int = 0  # of text that showed the language; 0: it is the declared one, or its site's. Not archived
+    requisites: tuple[str, ...] = ()  # URLs that it needs to be shown, if they are wanted. Archived with the visit
 
     @property
     def content(self) -> str:
@@ -404,6 +418,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     announced: float = 0.0  # time of its last change according to a sitemap or feed
     changed: bool = False  # the previous version that was kept had another content
     same_since: float = 0.0  # an earlier visit got the same body: the first of them
+    same_as: str = ""  # another URL, of a requisite with the same bytes: they are archived there
 
 
 class BrowserRequest(msgspec.Struct, frozen=True, array_like=True):
@@ -447,6 +462,7 @@ class VisitRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     page: Page | None = None
     rendered: RenderFacts | None = None  # a page that scripts have made
     removed: Literal["", "retention", "erased"] = ""  # why the archive does not have its response any more
+    requisites: tuple[str, ...] = ()  # URLs that a kept page, or a requisite, needs to be shown (keep = "faithful")
     worker: str = ""  # the external crawler that made the visit, which is told of its links; empty for our own workers
 
 

@@ -42,7 +42,7 @@ from tarrafa.archive.warc_writer import (
 )
 from tarrafa.errors import DataError
 from tarrafa.i18n import message
-from tarrafa.model import CollectionNote, DeletedNote, Note, RebuiltNote, VisitRecord
+from tarrafa.model import CollectionNote, DeletedNote, Note, RebuiltNote, UrlRole, VisitRecord
 
 Cursor = dict[str, int]
 UrlFilter = Callable[[str], bool]
@@ -265,7 +265,7 @@ def follow(
     upto: Cursor | None = None,
 ) -> Iterator[ArchiveEntry]:
     """Every record that became durable after the cursor, file by file, until there are no more *now*, or up to another
-    cursor.
+    cursor. Requisites of pages are no pages: they are passed over.
 
     `hear` receives the configurations of collections, before the first record under each. `wanted` selects visits by
     URL, `conversions` the types of conversion records: the others are not even inflated.
@@ -273,7 +273,9 @@ def follow(
     for file, length in (visit_lengths(directory) if upto is None else upto).items():
         start = cursor.get(file, 0)
         if length > start:
-            yield from _read_visits(meta_path(directory, file), file, start, length, hear, wanted, conversions)
+            for entry in _read_visits(meta_path(directory, file), file, start, length, hear, wanted, conversions):
+                if entry.record.outcome.role != UrlRole.REQUISITE:
+                    yield entry
 
 
 def read_entry(directory: Path, file: str, start: int) -> ArchiveEntry | None:

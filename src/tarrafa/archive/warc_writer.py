@@ -154,6 +154,7 @@ class WarcExchange(msgspec.Struct, frozen=True):
     payload: str = ""  # the body's digest, if it is already known
     archived_payload: str = ""  # the digest of the body that the archive has of this URL; a 304 confirms it
     archived_at: float = 0.0
+    archived_url: str = ""  # of that body, if it was archived of another URL
     rendered: bytes = b""  # the document as its scripts have made it, in UTF-8
     resource_type: str = ""  # of a body that was imported without a response: it is archived as a `resource`
 
@@ -223,7 +224,7 @@ class _FilePair:
             headers += f"WARC-Truncated: {one_line(exchange.truncated)}\r\n"
         if exchange.is_revisit_record:
             kind, content = REVISIT, content[: exchange.head_bytes]
-            extra = revisit_headers(exchange.url, content, warc_date(exchange.archived_at))
+            extra = revisit_headers(exchange.archived_url or exchange.url, content, warc_date(exchange.archived_at))
             headers += "".join(f"{name}: {one_line(value)}\r\n" for name, value in extra.items())
         headers += f"WARC-Payload-Digest: {exchange.digest()}\r\n"
         response = self._warc.write(kind, date, headers, content)
@@ -355,7 +356,9 @@ def split_texts(record: VisitRecord) -> tuple[VisitRecord, list[tuple[str, bytes
     page = record.page
     if page is None:
         return record, []
-    bare = msgspec.structs.replace(page, text="", statements="", wording=0, code_spans=(), language_chars=0)
+    bare = msgspec.structs.replace(
+        page, text="", statements="", wording=0, code_spans=(), language_chars=0, requisites=()
+    )
     texts = [(TEXT_TYPE, page.text), (STATEMENTS_TYPE, page.statements)]
     encoded = [(kind, text.encode("utf-8", "surrogatepass")) for kind, text in texts if text]
     return msgspec.structs.replace(record, page=bare), encoded

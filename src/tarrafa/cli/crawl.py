@@ -453,6 +453,7 @@ def print_summary(status: CollectionStatus, elapsed_s: float) -> None:
             if status.sites_chosen
             else ""
         )
+        + (f"  {status.requisites_text()}\n" if status.requisites else "")
         + (f"  visits: {format_statuses(status)}\n" if status.statuses else "")
         + "".join(f"  {hint}\n" for code, hint in HINTS.items() if str(int(code)) in status.statuses)
     )

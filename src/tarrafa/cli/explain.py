@@ -9,7 +9,13 @@ from rich.markup import escape
 from tarrafa.cli.crawl import frontier_time
 from tarrafa.cli.options import DEFAULT_DATA, CollectionFilter, Data, FrontierAddress, Json, TokenFile
 from tarrafa.cli.output import console, new_table, print_field, print_result, print_table
-from tarrafa.crawl.explain.explain import Explanation, HostExplanation, RobotsVerdict, UrlExplanation
+from tarrafa.crawl.explain.explain import (
+    Explanation,
+    HostExplanation,
+    RequisitesExplanation,
+    RobotsVerdict,
+    UrlExplanation,
+)
 from tarrafa.crawl.explain.explain import explain as explain_url
 from tarrafa.crawl.explain.freshness import ChangeEstimate
 from tarrafa.crawl.explain.render_explanation import RenderExplanation
@@ -100,6 +106,8 @@ def _print_url(url: UrlExplanation, trouble: str) -> None:
         print_field("use", usage_text(said))
     if url.rendered is not None:
         _print_render(url.rendered)
+    if url.requisites is not None:
+        _print_requisites(url.requisites)
     for copy in url.copies:
         print_field("same text as", copy)
     if url.believed is not None:
@@ -115,6 +123,13 @@ def usage_text(said: UsageStatement) -> str:
         f"{verb} {', '.join(uses)}" for verb, uses in (("reserves", said.reserved), ("grants", said.granted)) if uses
     ]
     return f"{'; '.join(parts) or 'terms'} ({said.source}: {said.text})"
+
+
+def _print_requisites(needs: RequisitesExplanation) -> None:
+    looked_up = "" if needs.looked_up == needs.total else f" (of the first {needs.looked_up:,})"
+    print_field("requisites", f"{needs.total:,}, of which {needs.archived:,} are archived{looked_up}")
+    for one in needs.lacking:
+        print_field("lacking", f"{one.url}: {one.why}")
 
 
 def _print_render(rendered: RenderExplanation) -> None:

@@ -141,6 +141,8 @@ def _print_overview(shown: FrontierOverview, pages: list[KeptPages]) -> None:
 
 def _print_unkept(collections: list[CollectionStatus]) -> None:
     for one in collections:
+        if one.requisites:
+            console.print(f"{one.name}: {escape(str(one.requisites_text()))}")
         if one.unkept:
             urls = counted(sum(one.unkept.values()), "URL")
             console.print(f"{one.name}: {urls} visited or refused, and not kept: {escape(str(one.why_not_kept()))}")

@@ -102,7 +102,7 @@ class ScopeConfig(_ConfigSection, frozen=True):
     alike_max: int = 1_000
     languages: tuple[str, ...] = ()
     beyond: bool = True  # with languages: also fetch pages outside `hosts` that kept pages link to
-    keep: Literal["all", "structured"] = "all"
+    keep: Literal["all", "structured", "faithful"] = "all"  # faithful: with what its pages need to be shown
     syntaxes: tuple[DataSyntax, ...] = DATA_SYNTAXES  # with keep = "structured": data in one of these
     vocabularies: tuple[str, ...] = ()  # with keep = "structured": one of these, by IRI or short name
     open_graph: bool = False  # with keep = "structured": Open Graph alone is enough
@@ -141,6 +141,16 @@ class FetchConfig(_ConfigSection, frozen=True):
     encodings: tuple[ContentEncoding, ...] = ("gzip", "deflate", "br")  # without zstd: decision 0296
     sitemaps: bool = True
     feeds: bool = True
+
+
+class RequisitesConfig(_ConfigSection, frozen=True):
+    """With keep = "faithful": what the images, styles, scripts, fonts and frames of the kept pages may cost."""
+
+    page_max: int = 500  # of one page, or of one style or frame
+    size_max: ByteSize = ByteSize(20_000_000)  # of one; so a page has page_max times as many bytes at the most
+    steps_max: int = 5  # from a page: frames, imports and redirects
+    robots: Literal["obey", "ignore"] = "obey"
+    again: Seconds = Seconds(86_400)  # when a page has changed, those fetched longer ago are fetched again
 
 
 class RenderConfig(_ConfigSection, frozen=True):
@@ -237,6 +247,7 @@ class Collection(_ConfigSection, frozen=True, dict=True):
     scope: ScopeConfig = ScopeConfig()
     politeness: PolitenessConfig = PolitenessConfig()
     fetch: FetchConfig = FetchConfig()
+    requisites: RequisitesConfig = RequisitesConfig()
     render: RenderConfig = RenderConfig()
     strategy: StrategyConfig = StrategyConfig()
     revisit: RevisitConfig = RevisitConfig(policy="never")
@@ -272,6 +283,11 @@ class Collection(_ConfigSection, frozen=True, dict=True):
     def explores_outside_hosts(self) -> bool:
         """Whether pages outside its hosts that kept pages link to are fetched, and kept if their language is wanted."""
         return self.scope.beyond and bool(self.scope.languages)
+
+    @property
+    def is_faithful(self) -> bool:
+        """Whether the requisites of its pages are fetched."""
+        return self.scope.keep == "faithful"
 
     @property
     def keeps_fresh(self) -> bool:

@@ -42,6 +42,7 @@ TABLE_MAX, CYCLE_MAX = 100_000, 10_000  # sites: one call may have to move a row
 WEIGHT_MAX = 1e6  # scores stay far below the ranks of deferred URLs
 PATTERNS_MAX = 1_000  # of one list
 NAME_SERVERS_MAX = 8
+REQUISITES_MAX, STEPS_MAX = 5_000, 10  # of one page
 RENDER_S_MAX, PAGES_AT_ONCE_MAX = 600, 16  # a browser takes some 300 MB
 KEY_CHARS_SHOWN = 80
 COMPLAINTS_MAX = 100  # in one table
@@ -168,7 +169,8 @@ def find_complaints(collection: Collection, *, is_stored: bool = False) -> Itera
     yield from _politeness(collection)
     if not is_stored:
         yield from _contact(collection)
-    for section in (_fetch, _render, _strategy, _revisit, _archive, _schedule, _notify, _network):
+    sections = (_fetch, _requisites, _render, _strategy, _revisit, _archive, _schedule, _notify, _network)
+    for section in sections:
         yield from section(collection)
 
 
@@ -236,7 +238,7 @@ def _scope(collection: Collection) -> Iterator[Message]:
 def _structured(collection: Collection) -> Iterator[Message]:
     """The keys that say which structured data count."""
     scope = collection.scope
-    if scope.keep == "all":
+    if scope.keep != "structured":
         for key in ("syntaxes", "vocabularies", "open_graph"):
             if getattr(scope, key) != getattr(ScopeConfig(), key):
                 yield message('[scope] {key} belongs to keep = "structured": add that, or leave {key} out', key=key)
@@ -292,7 +294,8 @@ def _contact(collection: Collection) -> Iterator[Message]:
 def _fetch(collection: Collection) -> Iterator[Message]:
     fetch = collection.fetch
     slowest = min(fetch.bandwidth or NUMBER_MAX, fetch.host_bandwidth or NUMBER_MAX)
-    if slowest * fetch.time_max < collection.scope.size_max:
+    largest = max(collection.scope.size_max, collection.requisites.size_max if collection.is_faithful else 0)
+    if slowest * fetch.time_max < largest:
         yield message("[fetch] bandwidth and host_bandwidth must let a document of size_max pass within time_max")
     yield from _minimums(collection, "fetch", bandwidth=1000, host_bandwidth=1000)
     yield from _minimums(collection, "fetch", time_max=0.1, connect_timeout=0.1, stall_timeout=1)
@@ -309,6 +312,18 @@ def _strategy(collection: Collection) -> Iterator[Message]:
     yield from _within("[strategy] cycle", strategy.cycle, 1, CYCLE_MAX)
     for name, weight in msgspec.structs.asdict(strategy.weights).items():
         yield from _within(f"[strategy] weights.{name}", weight, 0, WEIGHT_MAX)
+
+
+def _requisites(collection: Collection) -> Iterator[Message]:
+    requisites = collection.requisites
+    yield from _within("[requisites] page_max", requisites.page_max, 1, REQUISITES_MAX)
+    yield from _within("[requisites] steps_max", requisites.steps_max, 0, STEPS_MAX)
+    yield from _minimums(collection, "requisites", size_max=1, again=0)
+    if collection.is_faithful and collection.strategy.order == "breadth":
+        yield message(
+            '[scope] keep = "faithful" and [strategy] order = "breadth" exclude each other: breadth looks for sites, '
+            "and sees a few pages of each; leave one of them out"
+        )
 
 
 def _render(collection: Collection) -> Iterator[Message]:

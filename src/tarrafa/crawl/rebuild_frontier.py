@@ -44,6 +44,7 @@ from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
 from tarrafa.graph import follower as graph
 from tarrafa.graph.graph_writer import graph_exists
 from tarrafa.model import (
+    LISTING_ROLES,
     OLDER_VERSION,
     CollectionNote,
     HostNote,
@@ -322,7 +323,7 @@ class HistoryReplay:
 
 
 def _was_listing(outcome: Outcome) -> bool:
-    return outcome.role != UrlRole.PAGE and outcome.status == 200
+    return outcome.role in LISTING_ROLES and outcome.status == 200
 
 
 def _deliver_link_weights(data: DataDirectory, replay: FrontierReplay, progress: ProgressReporter) -> str:

@@ -35,8 +35,10 @@ CREATE TABLE lines (
     meta INTEGER, PRIMARY KEY (name, offset)
 ) WITHOUT ROWID;
 CREATE TABLE metas (name TEXT, meta INTEGER, PRIMARY KEY (name, meta)) WITHOUT ROWID;
+CREATE TABLE needed (name TEXT, meta INTEGER, PRIMARY KEY (name, meta)) WITHOUT ROWID;
 CREATE TABLE pages (name TEXT, meta INTEGER, title TEXT, depth INTEGER, PRIMARY KEY (name, meta)) WITHOUT ROWID;
 """
+REQUISITE_STEPS_MAX = 5  # from a page to what its requisites need
 OnProgress = Callable[[int], None]
 
 
@@ -131,11 +133,23 @@ class RecordList:
                     self._add_requisites(record)
 
     def _add_requisites(self, record: VisitRecord) -> None:
-        at = timestamp_of(record.outcome.at)
-        for url in requisite_urls(record):
-            capture = self._reader.nearest(url, at)
-            if capture is not None:
-                self.add(capture)
+        """Add what a page needed, and what that needed: a style sheet imports another one, with a font."""
+        at, waiting = timestamp_of(record.outcome.at), [record]
+        for _ in range(REQUISITE_STEPS_MAX):
+            urls = dict.fromkeys(url for one in waiting for url in requisite_urls(one))
+            found = [capture for url in urls if (capture := self._reader.nearest(url, at)) is not None]
+            waiting = [needed for capture in found if (needed := self._add_requisite(capture)) is not None]
+
+    def _add_requisite(self, capture: Capture) -> VisitRecord | None:
+        """Add a capture; returns the record of its visit the first time."""
+        self.add(capture)
+        if capture.meta is None or not self._run(
+            "INSERT OR IGNORE INTO needed VALUES (?, ?)", (capture.name, capture.meta)
+        ):
+            return None
+        return next(
+            (one.record for one in read_entries(self._archive, capture.name, [capture.meta], frozenset())), None
+        )
 
     def _add_line(self, capture: Capture) -> None:
         is_revisit = capture.is_revisit or capture.confirms
@@ -183,9 +197,11 @@ class RecordList:
         with self.errors:
             yield from (ListedPage(*row) for row in self._connection.execute(sql))
 
-    def _run(self, sql: str, row: tuple[Any, ...]) -> None:
+    def _run(self, sql: str, row: tuple[Any, ...]) -> int:
+        """Run a statement; returns the number of changed rows."""
         with self.errors:
             self._connection.execute(sql, row)
+            return self._connection.changes()
 
     def _number(self, sql: str) -> int:
         with self.errors:
@@ -194,7 +210,8 @@ class RecordList:
 
 def requisite_urls(record: VisitRecord) -> list[str]:
     """The URLs that a page needed to be shown, as far as its visit says so."""
-    return [one.url for one in record.rendered.requests] if record.rendered is not None else []
+    asked = [one.url for one in record.rendered.requests] if record.rendered is not None else []
+    return [*asked, *record.requisites]
 
 
 def plain_text(text: str) -> str:

@@ -24,7 +24,9 @@ def is_exhausted(status: CollectionStatus) -> bool:
 
 
 def _is_page_limit_reached(status: CollectionStatus) -> bool:
-    """Whether this run has fetched its maximum of pages; pages of earlier runs do not count."""
+    """Whether this run has fetched its maximum of pages, with their requisites; pages of earlier runs do not count."""
+    if status.requisites_queue:
+        return False
     return status.pages_max is not None and status.kept_by_run >= status.pages_max
 
 
@@ -71,8 +73,9 @@ def finish_reason(status: CollectionStatus) -> Message:
 
 def expected_pages(status: CollectionStatus) -> int:
     """Number of pages that this run will have kept if nothing more is discovered."""
-    visited, kept = max(1, status.visits), status.kept_by_run
-    total = kept + round(status.queue * status.fetched / visited)
+    settled = status.requisites - status.requisites_queue
+    visited, kept = max(1, status.visits - settled), status.kept_by_run
+    total = kept + round((status.queue - status.requisites_queue) * status.fetched / visited)
     return min(total, status.pages_max) if status.pages_max is not None else total
 
 

@@ -11,7 +11,7 @@ from tarrafa.frontier.export_import.export_records import (
     FrontierCursor,
 )
 from tarrafa.i18n import Message, joined, message
-from tarrafa.model import HostId, Outcome, UrlId, UrlRole, Visit, unkept_cause_name
+from tarrafa.model import REQUISITE_CAUSE, HostId, Outcome, UrlId, UrlRole, Visit, unkept_cause_name
 from tarrafa.revisit.policy import PageHistory
 from tarrafa.takedown import TakedownEntry
 
@@ -220,6 +220,8 @@ class CollectionStatus(msgspec.Struct, frozen=True):
     # Of revisits, by the power of ten of the changes a day: how many ("3:visits"), how many found a change
     # ("3:changed"), and the sum of the believed probabilities of that, in thousandths ("3:expected").
     calibration: dict[str, int] = {}
+    requisites: int = 0  # of those `known`: what pages need to be shown (keep = "faithful")
+    requisites_queue: int = 0  # of these, those that wait for their visit, or are being visited
 
     @property
     def kept_by_run(self) -> int:
@@ -230,6 +232,21 @@ class CollectionStatus(msgspec.Struct, frozen=True):
     def queue(self) -> int:
         """URLs that wait for their visit, or are being visited."""
         return self.pending + self.handed_out
+
+    @property
+    def requisites_archived(self) -> int:
+        return self.unkept.get(REQUISITE_CAUSE, 0)
+
+    def requisites_text(self) -> Message | str:
+        """How many requisites are archived, for people; empty: no page needs any."""
+        if not self.requisites:
+            return ""
+        return message(
+            "requisites of pages: {archived:,} of {known:,} archived, {queue:,} in the queue",
+            archived=self.requisites_archived,
+            known=self.requisites,
+            queue=self.requisites_queue,
+        )
 
     def unkept_by_cause(self) -> list[tuple[str, int]]:
         """Causes for which settled URLs are not kept, the most frequent first; `unkept_cause_name` names them."""

@@ -20,7 +20,7 @@ from tarrafa.frontier.store.leases import MEMORY_BYTES_MAX, LeaseClock
 from tarrafa.frontier.store.runs import has_runs, roots_of
 from tarrafa.frontier.store.sqlite_frontier import FrontierStore
 from tarrafa.i18n import Message
-from tarrafa.model import HostId, Outcome, Status, UrlId
+from tarrafa.model import HostId, Outcome, Status, UrlId, UrlRole
 
 HOLDER = 0  # no worker has this number
 NUMBERS_SKIPPED = 10  # per life: visits that were handed out and never archived had numbers too
@@ -151,7 +151,10 @@ class FrontierReplay:
             "depth, redirects, visits, content_id, role, coalesce(parent, x''), payload, archived, fetched",
             (host, known.row.id, url),
         )
-        return None if row is None else KnownUrl(*row)
+        if row is None:
+            return None
+        found = KnownUrl(*row)
+        return found._replace(role=int(UrlRole.PAGE)) if found.role == UrlRole.NEEDED_PAGE else found
 
     def has_visit(self, known: LoadedCollection, host: HostId, url: UrlId, at: float, length: int) -> bool:
         """Whether a visit of that moment, with a body of that length, is remembered."""

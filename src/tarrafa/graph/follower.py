@@ -92,7 +92,7 @@ class GraphFollower:
     def read(self, stop: threading.Event | None = None) -> int:
         """Apply all durable records; the number of records that were read."""
         total = 0
-        _, entries = unread_entries(
+        upto, entries = unread_entries(
             self._data.archive,
             self._graph.state,
             self.drop_deleted,
@@ -104,6 +104,7 @@ class GraphFollower:
                 records = self._graph.commit(entries, BATCH_RECORDS)
                 total += records
                 if not records and not self._graph.has_falling_depths():
+                    self._graph.advance(upto)
                     break
         return total
 

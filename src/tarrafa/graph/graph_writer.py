@@ -289,6 +289,13 @@ class GraphWriter:
         self._falling: deque[tuple[_NodeState, int]] = deque()  # with their collections
         self._relaxed = 0
 
+    def advance(self, cursor: Cursor) -> None:
+        """Move the cursor beyond the last record, over records that concern no page."""
+        if any(self.state.cursor.get(file, 0) < end for file, end in cursor.items()):
+            with self._connection:
+                self.state.save_cursor(cursor)
+            self.state.cursor |= cursor
+
     def commit(self, entries: Iterator[ArchiveEntry], records_max: int) -> int:
         """Apply a limited number of records and save the cursor, in one transaction; the number of records."""
         cursor: Cursor = {}

@@ -29,6 +29,7 @@ from tarrafa.parse.main_content import PageParts, divide, lay_out
 from tarrafa.parse.mime_types import HTML_TYPES, PLAIN_TYPES
 from tarrafa.parse.page_dates import META_DATES, DatedPage, MetaDate, page_dates
 from tarrafa.parse.page_title import STATED_META, StatedTitles, headline
+from tarrafa.parse.requisites import document_requisites
 from tarrafa.parse.structured.extraction import extract_from_tree
 from tarrafa.parse.text_kernels import TEXT_LENGTH_MAX, normalize_lines
 from tarrafa.parse.url import UrlIdentity, base_url_of, canonical, host_name
@@ -77,9 +78,11 @@ def parse(
     agent: str = robots_meta_usage.AGENT,
     *,
     careful: bool = False,
+    requisites_max: int = 0,
 ) -> Page:
     """Parse the body of a response. `x_robots_tag` holds all such headers, one per line; `agent` is our robot's name.
-    `careful`: raise `SandboxRequired` instead of passing the page to a library that it could crash.
+    `careful`: raise `SandboxRequired` instead of passing the page to a library that it could crash. `requisites_max`:
+    how many of its requisites are wanted.
     """
     kind = _kind(body, content_type)
     robots = robots_meta_usage.robots_from_header(x_robots_tag, agent) if x_robots_tag else frozenset()
@@ -87,7 +90,7 @@ def parse(
         return _parse_document(kind, body, url, robots, identity)
     body = body[:BODY_BYTES_MAX]
     if kind == "html":
-        return _parse_html(body, url, content_type, robots, identity, agent, careful)
+        return _parse_html(body, url, content_type, robots, identity, agent, careful, requisites_max)
     if kind == "plain":
         return _parse_plain(body, url, content_type, robots)
     return Page(url=url, robots=robots_meta_usage.combine_robots([robots]), parser=PARSER)
@@ -140,11 +143,19 @@ class _PageElements:
 
 
 def _parse_html(
-    body: bytes, url: str, content_type: str, robots: frozenset[str], identity: UrlIdentity, agent: str, careful: bool
+    body: bytes,
+    url: str,
+    content_type: str,
+    robots: frozenset[str],
+    identity: UrlIdentity,
+    agent: str,
+    careful: bool,
+    requisites_max: int,
 ) -> Page:
     own = canonical(url) or ""
     markup, encoding = charset.decode(body, content_type, _top_level(own))
     document = parse_html(markup, positions=False)
+    requisites = document_requisites(document, own or url, encoding, requisites_max) if requisites_max else ()
     _remove_elements(document, _TEMPLATE_ELEMENTS)
     facts = _read_elements(document, agent)
     if any(not PERMALINK_MARKS.isdisjoint((one[0], one[-1])) for one in facts.headings) and _remove_permalinks(
@@ -208,6 +219,7 @@ def _parse_html(
         modified=dates.modified,
         usage=robots_meta_usage.combine_usage(facts.usage) if facts.usage else (),
         parser=PARSER,
+        requisites=requisites,
     )
 
 

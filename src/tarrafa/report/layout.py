@@ -488,6 +488,41 @@ def _redirects(report: CollectionReport, _: Translator) -> ReportSection:
     return ReportSection("redirects", _("Redirects"), [sentence], [table for table in tables if table.rows])
 
 
+def _requisites(report: CollectionReport, _: Translator) -> ReportSection | None:
+    found = report.requisites
+    if found is None:
+        return None
+    sentences = [
+        _(
+            "Pages that need images, styles, scripts or frames: {pages}. Of these complete, with everything that their "
+            "sites have of it: {complete}. URLs needed: {known}; archived: {archived} ({size}); redirects: "
+            "{redirects}; missing at their sites (404, 410): {gone}; not visited, or left out: {unvisited}.",
+            pages=found.pages,
+            complete=found.complete,
+            known=found.known,
+            archived=found.archived,
+            size=_.size(found.bytes),
+            redirects=found.redirects,
+            gone=found.gone,
+            unvisited=found.unvisited,
+        )
+    ]
+    if not found.whole:
+        sentences.append(_("There are more of them than are looked at: the number of complete pages is too large."))
+    reasons = [
+        (str(one.status), _.render(status_name(one.status)), _.number(one.count), _.percent(one.share))
+        for one in found.lacking
+    ]
+    hosts = [(display_server(one.name), _.number(one.count), _.percent(one.share)) for one in found.lacking_hosts]
+    columns = (_("Status code"), _("Meaning"), "URLs", _("Share"))
+    tables = [
+        ReportTable(_("What lacks, by reason"), columns, reasons, text_columns=(0, 1)),
+        ReportTable(_("What lacks, by host"), (_("Host"), "URLs", _("Share")), hosts),
+    ]
+    title = _("What pages need to be shown")
+    return ReportSection("requisites", title, sentences, [table for table in tables if table.rows])
+
+
 def _time(report: CollectionReport, _: Translator) -> ReportSection:
     rows = [
         (shorten_text(one.name) or _("(none)"), _.number(one.requests), _.number(one.documents), _.moment(one.first),
@@ -724,5 +759,5 @@ def _change(before: float, now: float, _: Translator) -> str:
 
 SECTIONS: tuple[Callable[[CollectionReport, Translator], ReportSection | None], ...] = (
     _work, _machines, _links, _responses, _types, _servers, _documents, _named, _software, _robots, _dead, _redirects,
-    _time, _waits, _linked, _breadth, _storage, _search, _freshness, _compared,
+    _requisites, _time, _waits, _linked, _breadth, _storage, _search, _freshness, _compared,
 )  # fmt: skip

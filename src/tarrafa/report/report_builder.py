@@ -37,6 +37,7 @@ from tarrafa.report.distributed.local_part import (
     gather_local_part,
 )
 from tarrafa.report.distributed.part_merge import merge_parts
+from tarrafa.report.faithfulness import requisite_summary
 from tarrafa.report.frontier_facts import ReportFrontierFacts, read_frontier_facts
 from tarrafa.report.schema import (
     REPORT_FORMAT,
@@ -121,7 +122,8 @@ def _count(request: PartRequest, facts: ReportFrontierFacts, parts: dict[str, Re
         types_distinct=types_distinct, servers=tables.servers(), sizes=tables.sizes(), depths=tables.depths(),
         languages=tables.languages(), domains=tables.domains(settings), charsets=tables.charsets(),
         reserved_uses=tables.reserved_uses(), software=tables.software(), robots=tables.robots(), dead=_dead(graph),
-        redirects=summarize_redirects(visits, tables.documents), collectors=tables.collectors(),
+        redirects=summarize_redirects(visits, tables.documents),
+        requisites=requisite_summary(visits, tables.documents), collectors=tables.collectors(),
         timeline=tables.timeline(), waits=tables.waits(), answers=tables.answers(),
         internal_links=tables.internal_links(), outgoing_links=tables.outgoing_links(),
         degrees=tables.degrees(graph.in_links if graph is not None else []),

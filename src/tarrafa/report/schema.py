@@ -184,6 +184,24 @@ class RedirectSummary(ReportStruct, frozen=True):
     whole: bool = True  # False: there were more than the maximum that is read
 
 
+class RequisiteSummary(ReportStruct, frozen=True):
+    """How complete the copy of a faithful collection is: the URLs that its pages need to be shown. known = archived +
+    redirects + gone + unvisited + the sum of `lacking`."""
+
+    known: int = 0
+    archived: int = 0
+    bytes: int = 0  # of those archived, as received
+    redirects: int = 0
+    gone: int = 0  # 404 or 410: their sites do not have them
+    unvisited: int = 0  # wait for their visit, or were left out by a limit, an exclusion or a takedown
+    requests: int = 0
+    pages: int = 0  # that need something
+    complete: int = 0  # of these pages: everything that they need, and their sites have, is archived
+    lacking: list[ResponseStatusCount] = []
+    lacking_hosts: list[NamedCount] = []
+    whole: bool = True  # False: there were more needs than are read
+
+
 class Collector(ReportStruct, frozen=True):
     name: str
     requests: int
@@ -342,6 +360,7 @@ class CollectionReport(msgspec.Struct, frozen=True):
     robots: RobotsUse = RobotsUse()
     dead: DeadLinks | None = None
     redirects: RedirectSummary = RedirectSummary()
+    requisites: RequisiteSummary | None = None  # of a collection with keep = "faithful"
     collectors: list[Collector] = []
     timeline: Timeline = Timeline()
     waits: Distribution = Distribution()

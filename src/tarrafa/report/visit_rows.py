@@ -23,7 +23,7 @@ from tarrafa.archive.warc_writer import RESOURCE
 from tarrafa.errors import DataError
 from tarrafa.fetch.robots import parse as parse_robots
 from tarrafa.i18n import message
-from tarrafa.model import HostNote, Outcome, UsageStatement
+from tarrafa.model import HostNote, Outcome, UrlRole, UsageStatement
 from tarrafa.parse.url import host_key
 from tarrafa.runtime.heartbeat import Amount
 
@@ -42,12 +42,15 @@ SMALL_MAX = (1 << 16) - 1
 KEPT, REQUESTED, GRACE, READ, CUT, CUT_TEXT = 1, 2, 4, 8, 16, 32
 USE_FLAGS = {"search": 64, "ai-input": 128, "ai-train": 256}
 LICENSED = 512
+ARCHIVED = 1024  # of a requisite: its bytes are archived, here or as those of another URL
 TERMS = ("License:", "tdm-policy:")
 ROW = np.dtype([
     ("url", "u8"), ("at", "f8"), ("visit", "u4"), ("elapsed_s", "f4"), ("bytes", "u4"), ("host", "u4"),
     ("external", "u4"), ("status", "i2"), ("depth", "u2"), ("type", "u2"), ("language", "u2"), ("charset", "u2"),
     ("collector", "u2"), ("internal", "u2"), ("links", "u2"), ("flags", "u2"),
 ])  # fmt: skip
+NEED_ROW = np.dtype([("page", "u8"), ("need", "u8"), ("visit", "u4")])  # a page, or requisite, needs a URL
+NEEDS_MAX = 1 << 25  # 670 MB in a file
 # The columns of a row that hold numbers of names, and the tables of these names.
 NAME_TABLES = {
     "host": "hosts",
@@ -125,6 +128,7 @@ class _VisitMetadata(msgspec.Struct):
     depth: int
     outcome: Outcome
     page: _Page | None = None
+    requisites: tuple[str, ...] = ()
     worker: str = ""
 
 
@@ -162,6 +166,9 @@ class VisitRows:
     """All visits of a collection, and the notes beside them."""
 
     rows: Rows = field(default_factory=lambda: np.empty(0, ROW))
+    requisites: Rows = field(default_factory=lambda: np.empty(0, ROW))  # visits of requisites, which are no pages
+    needs: Rows = field(default_factory=lambda: np.empty(0, NEED_ROW))
+    needs_whole: bool = True
     hosts: list[str] = field(default_factory=list)
     types: list[str] = field(default_factory=list)
     languages: list[str] = field(default_factory=list)
@@ -215,17 +222,24 @@ class VisitReader:
     _origins: dict[str, int] = field(default_factory=dict)
     _judged: dict[bytes, RobotsSummary] = field(default_factory=dict)
     _now_run: int = 1  # the run of the present file
+    _requisites: "RowStore" = field(init=False)
+    _needs: "RowStore" = field(init=False)
 
     def __post_init__(self) -> None:
         self._interners = self._found.interners()
 
     def read(self, directory: Path, progress: OnBytesRead = lambda size: None) -> VisitRows:
         found = self._found
-        with RowStore() as store:
+        with RowStore() as store, RowStore() as requisites, RowStore(kind=NEED_ROW) as needs:
+            self._requisites, self._needs = requisites, needs
             for file, length in durable_lengths(directory).items():
                 self._read_file(directory / f"{file}.meta.warc.gz", worker_of(file), length, store, progress)
-            rows, found.deleted = store.all(), found.deletions.get(self.name, -np.inf)
-            found.rows = rows if found.deleted == -np.inf else rows[rows["at"] > found.deleted]
+            found.deleted = found.deletions.get(self.name, -np.inf)
+            found.rows, found.requisites = (
+                rows if found.deleted == -np.inf else rows[rows["at"] > found.deleted]
+                for rows in (store.all(), requisites.all())
+            )
+            found.needs = needs.all()
         return found
 
     def _read_file(self, path: Path, worker: str, length: int, store: "RowStore", progress: OnBytesRead) -> None:
@@ -253,8 +267,19 @@ class VisitReader:
                 keep_latest(self._found.runs, self._now_run, at)
                 self._found.recorded += 1
                 if self.since <= at < self.until and self.run in (None, self._now_run):
-                    store.add(self._row(seen, worker))
+                    is_requisite = seen.outcome.role == UrlRole.REQUISITE
+                    (self._requisites if is_requisite else store).add(self._row(seen, worker))
+                    self._add_needs(seen)
         progress(length - read)
+
+    def _add_needs(self, seen: _VisitMetadata) -> None:
+        if seen.requisites:
+            if self._needs.rows + len(seen.requisites) > NEEDS_MAX:
+                self._found.needs_whole = False
+                return
+            page = xxhash.xxh3_64_intdigest(seen.url.encode())
+            for url in seen.requisites:
+                self._needs.add((page, xxhash.xxh3_64_intdigest(url.encode()), seen.visit))
 
     def _row(self, seen: _VisitMetadata, worker: str) -> tuple[Any, ...]:
         outcome, page, url = seen.outcome, seen.page, seen.url
@@ -275,6 +300,8 @@ class VisitReader:
             links, internal = len(urls), sum(one.startswith(origin) for one in urls)
         number = self._number
         flags = KEPT * outcome.kept | REQUESTED * outcome.requested | GRACE * outcome.grace
+        if outcome.role == UrlRole.REQUISITE and (outcome.payload or outcome.status == 304):
+            flags |= ARCHIVED
         if page is not None:
             flags |= READ | CUT * page.cut_statements | CUT_TEXT * page.cut_text
             for said in page.usage:
@@ -331,8 +358,9 @@ class RowStore:
     of the memory for one store, when several are held at once.
     """
 
-    def __init__(self, share: int = 1) -> None:
-        self._most = ROWS_IN_MEMORY // share
+    def __init__(self, share: int = 1, kind: "np.dtype[Any]" = ROW) -> None:
+        self._most, self._kind = ROWS_IN_MEMORY // share, kind
+        self.rows = 0  # added so far
         self._waiting: list[tuple[Any, ...]] = []
         self._chunks: list[Rows] = []
         self._held = 0  # rows in them
@@ -348,11 +376,16 @@ class RowStore:
 
     def add(self, row: tuple[Any, ...]) -> None:
         self._waiting.append(row)
+        self.rows += 1
         if len(self._waiting) >= ROWS_PER_CHUNK:
             self._pack()
 
     def add_rows(self, rows: Rows) -> None:
         """Add rows of another machine, some thousands at a time."""
+        self.rows += len(rows)
+        self._hold(rows)
+
+    def _hold(self, rows: Rows) -> None:
         self._chunks.append(rows)
         self._held += len(rows)
         if self._held >= self._most:
@@ -361,15 +394,15 @@ class RowStore:
     def all(self) -> Rows:
         self._pack()
         if self._file is None:
-            return np.concatenate(self._chunks) if self._chunks else np.empty(0, ROW)
+            return np.concatenate(self._chunks) if self._chunks else np.empty(0, self._kind)
         self._spill()
         self._file.flush()
-        return np.memmap(self._file, ROW, "r", shape=(self._stored,))
+        return np.memmap(self._file, self._kind, "r", shape=(self._stored,))
 
     def _pack(self) -> None:
         if self._waiting:
-            waiting, self._waiting = np.array(self._waiting, ROW), []
-            self.add_rows(waiting)
+            waiting, self._waiting = np.array(self._waiting, self._kind), []
+            self._hold(waiting)
 
     def _spill(self) -> None:
         if self._file is None:

@@ -138,7 +138,7 @@ BAD = [
     ),
     ("scope.languages", "nn", "'nn' is not a known language; write the two letters of its code, such as no"),
     ("scope.languages", "xx", "'xx' is not a known language"),
-    ("scope.keep", "some", "[scope] keep: invalid enum value 'some' (allowed: all, structured)"),
+    ("scope.keep", "some", "[scope] keep: invalid enum value 'some' (allowed: all, structured, faithful)"),
     ("scope.vocabularies", "schema", "[scope] vocabularies belongs to keep"),
     ("scope.syntaxes", "json", "[scope] syntaxes[0]: invalid enum value 'json' (allowed: rdfa, microdata, jsonld)"),
     ("scope.open_graph", "yes", "[scope] open_graph belongs to keep"),

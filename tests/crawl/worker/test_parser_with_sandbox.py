@@ -23,15 +23,17 @@ from tarrafa.crawl.worker.parser_with_sandbox import (
     is_harmless,
     run_parse_job,
 )
+from tarrafa.model import UrlRole
 from tests.journey.crawl_journey import pids_of
 from tests.wait import WAIT_MAX_S
 
+PAGE_ROLE, SITEMAP_ROLE = int(UrlRole.PAGE), int(UrlRole.SITEMAP)
 PAGE = "<title>Rede</title><p>O pescador lança a rede. <a href=/x>x</a>".encode()
 GREEDY = b"<p>" + b"".join(b"<b id=%d>" % n for n in range(500)) + b"<p>x" * 50_000  # 15 s and 3 GB if let
 
 
 def job(body: bytes, kind: str = "text/html; charset=utf-8") -> ParseJob:
-    return ParseJob(False, body, "http://a.br/", kind)
+    return ParseJob(PAGE_ROLE, body, "http://a.br/", kind)
 
 
 @pytest.fixture
@@ -105,14 +107,16 @@ def test_other_documents_are_never_tame():
 
 
 def test_a_sitemap_is_tame_if_it_is_small_and_not_packed():
-    assert is_harmless(ParseJob(True, b"<urlset/>", "http://a.br/sitemap.xml", "application/xml"))
-    assert not is_harmless(ParseJob(True, b"\x1f\x8b\x08...", "http://a.br/sitemap.xml", "application/xml"))
-    assert not is_harmless(ParseJob(True, b"<urlset/>" + b" " * 100_000, "http://a.br/sitemap.xml", "application/xml"))
+    assert is_harmless(ParseJob(SITEMAP_ROLE, b"<urlset/>", "http://a.br/sitemap.xml", "application/xml"))
+    assert not is_harmless(ParseJob(SITEMAP_ROLE, b"\x1f\x8b\x08...", "http://a.br/sitemap.xml", "application/xml"))
+    assert not is_harmless(
+        ParseJob(SITEMAP_ROLE, b"<urlset/>" + b" " * 100_000, "http://a.br/sitemap.xml", "application/xml")
+    )
 
 
 async def test_a_page_read_elsewhere_is_the_page_read_here(parser: ParserWithSandbox) -> None:
     assert await parser.parse(job(large(PAGE))) == run_parse_job(job(large(PAGE)))
-    listing = ParseJob(True, b"http://a.br/1\n" * 10_000, "http://a.br/sitemap.txt", "text/plain")
+    listing = ParseJob(SITEMAP_ROLE, b"http://a.br/1\n" * 10_000, "http://a.br/sitemap.txt", "text/plain")
     assert (await parser.parse(listing)).listing == run_parse_job(listing).listing
     assert len(children()) == 1, "one process for all"
 
@@ -215,3 +219,11 @@ async def test_a_session_that_is_cancelled_leaves_its_turn_to_the_next(parser: P
     cancelled.cancel()
     assert await first == await last == (DecodedBody(), None)
     assert parser.parses_later
+
+
+def test_a_small_style_is_read_here_and_a_frame_as_a_page_would_be() -> None:
+    style = ParseJob(int(UrlRole.REQUISITE), b"a { b: url(x.png) }", "http://a.br/s", "text/css", requisites_max=9)
+    assert is_harmless(style)
+    assert run_parse_job(style).requisites == ("http://a.br/x.png",)
+    frame = b"<b>" * 5_000
+    assert not is_harmless(ParseJob(int(UrlRole.REQUISITE), frame, "http://a.br/f", "text/html", requisites_max=9))

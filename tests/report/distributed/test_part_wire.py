@@ -50,13 +50,13 @@ HOSTILE: dict[str, bytes] = {
     "no host": encode_frame(part_wire.PartHosts(["javascript:alert(1)"])),
     "a long name": encode_frame(part_wire.PartNames("types", ["x" * 1000])),
     "less than nothing": encode_frame(part_wire.PartProgress(-1, 5)),
-    "half a row": encode_frame(part_wire.PartRows(b"x" * 60)),
-    "no moment": encode_frame(part_wire.PartRows(rows(at=np.nan))),
-    "no time": encode_frame(part_wire.PartRows(rows(elapsed_s=np.inf))),
-    "before time": encode_frame(part_wire.PartRows(rows(at=-1.0))),
-    "no flags": encode_frame(part_wire.PartRows(rows(flags=part_wire.FLAGS))),
-    "a row of nobody": encode_frame(part_wire.PartRows(rows())) + encode_frame(rest()),
-    "a number beyond": b"".join(map(encode_frame, [*NAMED, part_wire.PartRows(rows(host=1)), rest()])),
+    "half a row": encode_frame(part_wire.PartRows("rows", b"x" * 60)),
+    "no moment": encode_frame(part_wire.PartRows("rows", rows(at=np.nan))),
+    "no time": encode_frame(part_wire.PartRows("rows", rows(elapsed_s=np.inf))),
+    "before time": encode_frame(part_wire.PartRows("rows", rows(at=-1.0))),
+    "no flags": encode_frame(part_wire.PartRows("rows", rows(flags=part_wire.FLAGS))),
+    "a row of nobody": encode_frame(part_wire.PartRows("rows", rows())) + encode_frame(rest()),
+    "a number beyond": b"".join(map(encode_frame, [*NAMED, part_wire.PartRows("rows", rows(host=1)), rest()])),
     "software of nobody": b"".join(
         map(encode_frame, [*NAMED, part_wire.PartServers([(7, visit_rows.ServerHeader(1.0, "x"))]), rest(0)])
     ),
@@ -86,7 +86,7 @@ def test_what_only_looks_so_is_taken():
                         part_wire.PartKeepAlive(),
                         part_wire.PartProgress(3, 9),
                         *NAMED,
-                        part_wire.PartRows(rows()),
+                        part_wire.PartRows("rows", rows()),
                         rest(),
                     ],
                 )
@@ -99,7 +99,7 @@ def test_what_only_looks_so_is_taken():
 @pytest.mark.parametrize("flag", [visit_rows.CUT_TEXT, *visit_rows.USE_FLAGS.values(), visit_rows.LICENSED])
 def test_every_flag_of_a_row_is_taken(flag):
     with PartReader() as opening:
-        opening.feed(b"".join(map(encode_frame, [*NAMED, part_wire.PartRows(rows(flags=flag)), rest()])))
+        opening.feed(b"".join(map(encode_frame, [*NAMED, part_wire.PartRows("rows", rows(flags=flag)), rest()])))
         assert opening.part is not None
         assert opening.part.visits.rows["flags"].tolist() == [flag]
 
@@ -115,7 +115,7 @@ def test_no_table_grows_without_end(monkeypatch):
         lambda n: part_wire.PartHosts([key.format(n)]),
         lambda n: part_wire.PartNames("types", [f"t{n}"]),
         lambda n: part_wire.PartServers([(n, visit_rows.ServerHeader(1.0, "x"))]),
-        lambda n: part_wire.PartRows(rows()),
+        lambda n: part_wire.PartRows("rows", rows()),
         lambda n: part_wire.PartRobots([(key.format(n), visit_rows.RobotsSummary(200))]),
         lambda n: part_wire.PartSitemaps([key.format(n)]),
         lambda n: part_wire.PartRedirects(part_wire._columns_to_bytes(np.array([(n, 1, 1, 301)], move.dtype))),
@@ -129,7 +129,7 @@ def test_no_table_grows_without_end(monkeypatch):
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_a_portion_with_a_byte_changed_is_taken_or_refused_and_nothing_else(data):
-    good = bytearray(b"".join(map(encode_frame, [*NAMED, part_wire.PartRows(rows()), rest()])))
+    good = bytearray(b"".join(map(encode_frame, [*NAMED, part_wire.PartRows("rows", rows()), rest()])))
     for _ in range(data.draw(st.integers(1, 4))):
         good[data.draw(st.integers(0, len(good) - 1))] = data.draw(st.integers(0, 255))
     with PartReader() as opening:

@@ -84,6 +84,7 @@ SECTION_LABELS = {
     "scope": _("Scope"),
     "politeness": _("Politeness"),
     "fetch": _("Fetch limits"),
+    "requisites": _("What pages need to be shown"),
     "render": _("Pages made by scripts"),
     "strategy": _("Crawl order"),
     "revisit": _("Revisits"),
@@ -125,7 +126,10 @@ FIELD_LABELS = {  # label, help
         _("Explore other hosts"),
         _("with languages: links of kept pages to other hosts are visited, too"),
     ),
-    "scope.keep": (_("Keep"), _("all pages, or only those that carry structured data")),
+    "scope.keep": (
+        _("Keep"),
+        _("all pages; only those that carry structured data; or all with what they need to be shown"),
+    ),
     "scope.syntaxes": (
         _("Syntaxes of the data"),
         _("with structured data: only pages with data in one of these; none: all of them"),
@@ -169,6 +173,17 @@ FIELD_LABELS = {  # label, help
     "fetch.host_bandwidth": (_("Bandwidth of one host"), _("bytes a second, such as 200 KB; empty: no limit")),
     "fetch.sitemaps": (_("Sitemaps"), _("follow those that robots.txt announces")),
     "fetch.feeds": (_("Feeds"), _("follow the RSS and Atom feeds that pages announce")),
+    "requisites.page_max": (
+        _("URLs of one page"),
+        _("with faithful copies: the most images, styles, scripts, fonts and frames of a page, or of a style or frame"),
+    ),
+    "requisites.size_max": (_("Largest image, film ..."), _("such as 20 MB; larger ones are not kept")),
+    "requisites.steps_max": (_("Steps from a page"), _("frames, imports of styles and redirects in a row")),
+    "requisites.robots": (_("robots.txt for these"), _("ignore it only where you may, such as for legal deposit")),
+    "requisites.again": (
+        _("Look again after"),
+        _("when a page has changed, what it needs is fetched again if it was fetched longer ago, such as 1 day"),
+    ),
     "render.when": (_("Render"), _("let a browser without a network run the scripts of pages; it needs Chromium")),
     "render.hosts": (_("Hosts to render"), _("host patterns, one per line; empty: all hosts in scope")),
     "render.time_max": (_("Time for one page"), _("with its pauses between requests, such as 60 s")),
@@ -223,6 +238,9 @@ FIELD_LABELS = {  # label, help
 CHOICE_LABELS = {  # by field and value
     ("scope.keep", "all"): _("all pages"),
     ("scope.keep", "structured"): _("only pages with structured data"),
+    ("scope.keep", "faithful"): _("all pages, with what they need to be shown"),
+    ("requisites.robots", "obey"): _("obey"),
+    ("requisites.robots", "ignore"): _("ignore"),
     ("scope.syntaxes", "rdfa"): _("RDFa"),
     ("scope.syntaxes", "microdata"): _("microdata"),
     ("scope.syntaxes", "jsonld"): _("JSON-LD"),

@@ -123,9 +123,11 @@ PRESETS: dict[str, Callable[[PresetRoot], Table]] = {
             "size_max": "100 MB",
             "copies_max": 1_000,
             "host_pages_max": 1_000_000,
+            "keep": "faithful",
         },
         "politeness": {"delay": "2s"},
         "fetch": {"time_max": "30 min", "retries": 5},
+        "requisites": {"size_max": "100 MB"},
         "schedule": {"every": "0 2 1 * *"},
     },
     "breadth": lambda root: {
@@ -146,7 +148,7 @@ TITLES = {
     "subdomains": _("A site with its subdomains: everything below a registered domain."),
     "country": _("A country's domain: everything below a top-level domain, within limits for each host."),
     "rdfa": _("Structured data: only pages of a site that carry RDFa, JSON-LD or microdata are kept."),
-    "legal-deposit": _("Legal deposit: a publisher's site with its documents, again every month, old versions kept."),
+    "legal-deposit": _("Legal deposit: a publisher's site as readers see it, again every month, old versions kept."),
     "breadth": _(
         "Discovery in breadth: which sites does a country have? A few pages of each, the most mentioned first."
     ),
@@ -170,6 +172,8 @@ COMMENTS = {  # by key, or by preset and key where a preset has a comment of its
     "legal-deposit scope.host_pages_max": _("A deposit wants all of it."),
     "scope.site_hosts_max": _("Domains with a wildcard have hosts without end."),
     "scope.keep": _("All links are followed; only pages that state something are kept."),
+    "legal-deposit scope.keep": _("With images, styles, scripts, fonts and frames, also from other hosts."),
+    "requisites.size_max": _("Of one image, film or font."),
     "scope.syntaxes": _(
         'Data in one of these; ["rdfa"] keeps only pages with RDFa.\n'
         'vocabularies = ["schema", "foaf"] keeps only pages that use one of these vocabularies.'

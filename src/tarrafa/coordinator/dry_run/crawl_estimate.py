@@ -176,7 +176,7 @@ def _filters(collection: Collection) -> bool:
     """Whether the scope leaves out pages that another crawl of the same hosts would have kept."""
     scope = collection.scope
     narrow = scope.include or scope.exclude or scope.languages or scope.depth_max is not None
-    return bool(narrow) or scope.keep != "all"
+    return bool(narrow) or scope.keep == "structured"
 
 
 def _loads(collection: Collection, known: EstimateInputs, number: int, duration_s: float) -> list[_HostLoad]:

@@ -122,7 +122,7 @@ def unknown_before_crawl(collection: Collection) -> list[Message | str]:
         )
     if collection.render.when != "never":
         found.append(message("what scripts make of a page, and the links in it, is not known before the crawl"))
-    if scope.keep != "all":
+    if scope.keep == "structured":
         found.append(message("whether a page is kept depends on its structured data: {data}", data=_kept_data(scope)))
     return found
 

@@ -13,7 +13,7 @@ from tarrafa.captures.capture_access import CaptureStore
 from tarrafa.captures.reader import Capture, exact_range
 from tarrafa.captures.timestamps import timestamp_of
 from tarrafa.coordinator.watch.watch_store import ChangeKind, PageChange
-from tarrafa.model import Outcome, Page, VisitRecord, is_inconclusive
+from tarrafa.model import Outcome, Page, UrlRole, VisitRecord, is_inconclusive
 from tarrafa.parse.fingerprint import CONTENT_CHARS_MIN, compute_fingerprints
 from tarrafa.parse.url import url_id
 
@@ -31,6 +31,8 @@ def find_change(entry: ArchiveEntry, captures: CaptureStore) -> PageChange | Non
     """What a visit changed, if anything. The captures up to this visit are in their index. A page is new once, and gone
     once after each of its captures."""
     record, outcome = entry.record, entry.record.outcome
+    if outcome.role == UrlRole.REQUISITE:  # a part of pages
+        return None
     at = timestamp_of(outcome.at)
     before = _kept_before(captures, record.url, at)
     if is_page_gone(outcome):

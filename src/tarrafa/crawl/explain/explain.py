@@ -15,7 +15,7 @@ from tarrafa import config
 from tarrafa.config import Collection
 from tarrafa.config.sections import RevisitConfig
 from tarrafa.crawl.explain.freshness import ChangeEstimate, estimate_changes, revisit_reason
-from tarrafa.crawl.explain.frontier_lookup import open_frontier_lookup
+from tarrafa.crawl.explain.frontier_lookup import FrontierLookup, open_frontier_lookup
 from tarrafa.crawl.explain.graph_lookup import GraphFacts, graph_facts
 from tarrafa.crawl.explain.not_kept import not_kept_reason
 from tarrafa.crawl.explain.render_explanation import RenderExplanation, explain_render
@@ -27,9 +27,11 @@ from tarrafa.fetch.robots import parse as parse_robots
 from tarrafa.frontier.address import Address
 from tarrafa.frontier.messages import CollectionRow, HostCollectionCounts, HostFacts, PastVisit, SiteFacts, UrlFacts
 from tarrafa.frontier.ordering import FRUITLESS_VISITS_MAX, continues_walk
-from tarrafa.i18n import ENGLISH, Message, Translator, message, messages
+from tarrafa.i18n import ENGLISH, Message, Translator, joined, message, messages
 from tarrafa.model import (
+    ARCHIVED_REQUISITE,
     NO_REQUEST,
+    REDIRECTS,
     STATUS_MEANING,
     Status,
     UrlState,
@@ -43,6 +45,7 @@ from tarrafa.search.searcher import exact_copies
 from tarrafa.takedown import CurrentTakedowns
 
 COPIES_SHOWN = 10
+REQUISITES_LOOKED_UP_MAX, LACKING_SHOWN = 200, 20
 PASSED_OVER = "passed over"  # in place of pending, where the session with the site is over
 
 
@@ -89,6 +92,23 @@ class ExplainedVisit(msgspec.Struct, frozen=True):
     worker: str = ""  # the worker or external crawler that made it
 
 
+class LackingRequisite(msgspec.Struct, frozen=True):
+    """A URL that a page needs to be shown, and that is not archived; `why`: its status or state."""
+
+    url: str
+    why: str
+
+
+class RequisitesExplanation(msgspec.Struct, frozen=True):
+    """What a page needs to be shown: how many URLs, how many of the first ones were looked up, how many of these are
+    archived, and the first that are not."""
+
+    total: int
+    looked_up: int = 0
+    archived: int = 0
+    lacking: list[LackingRequisite] = []
+
+
 class UrlExplanation(msgspec.Struct, frozen=True):
     """A URL from the point of view of one collection."""
 
@@ -120,6 +140,7 @@ class UrlExplanation(msgspec.Struct, frozen=True):
     robots_ignored: bool = False  # by the collection's settings
     usage: list[UsageStatement] = []  # what the publisher says about the use of the page, with its source
     rendered: RenderExplanation | None = None  # of a page that scripts have made
+    requisites: RequisitesExplanation | None = None  # of a page of a faithful collection
 
 
 class HostExplanation(msgspec.Struct, frozen=True):
@@ -177,7 +198,10 @@ async def explain(
             host = host or facts.host
             known = next((one for one in facts.urls if one.collection == row.name), None)
             arguments = (data, own, row, described, facts.host, known, now, _)
-            explained.append(await asyncio.to_thread(_explain_in_collection, *arguments))
+            one, needs = await asyncio.to_thread(_explain_in_collection, *arguments)
+            if needs:
+                one = msgspec.structs.replace(one, requisites=await _look_up_requisites(lookup, row.name, needs, _))
+            explained.append(one)
         notice = _.render(lookup.notice)
     return Explanation(plain, None if host is None else _host(host, now, _), explained, notice)
 
@@ -191,7 +215,8 @@ def _explain_in_collection(
     known: UrlFacts | None,
     now: float,
     _: Translator,
-) -> UrlExplanation:
+) -> tuple[UrlExplanation, tuple[str, ...]]:
+    """The explanation, and the requisites of the page, which are not looked up yet."""
     ruling = ScopeExplainer(described, CurrentTakedowns(data).covers).decide(url, known.depth if known else None)
     inside, rule, taken_down = ruling.inside, _.render(ruling.reason), ruling.rule == ScopeRule.TAKEN_DOWN
     robots = _robots(described, url, host)
@@ -202,10 +227,11 @@ def _explain_in_collection(
         known = msgspec.structs.replace(known, state=PASSED_OVER)
     if known is None:
         reason = TAKEN_DOWN_REASON if taken_down else _unknown_reason(ruling, graph.in_links or 0)
-        return UrlExplanation(
+        unknown = UrlExplanation(
             row.name, url, inside, rule, robots, known=False, next_visit=_.render(reason), robots_ignored=ignored,
             **delay,
         )  # fmt: skip
+        return unknown, ()
     next_visit = TAKEN_DOWN_REASON if taken_down else _next_visit(row, described, host, known, now)
     try:
         copies = exact_copies(data, url, row.name, COPIES_SHOWN)
@@ -214,7 +240,7 @@ def _explain_in_collection(
     believed = estimate_changes(described, known.freshness, now, _) if known.freshness is not None else None
     because = _.render(not_kept_reason(described, known, graph))
     meaning = _.render(status_name(known.status)) if known.status is not None else ""
-    return UrlExplanation(
+    explained = UrlExplanation(
         row.name,
         url,
         inside,
@@ -243,6 +269,32 @@ def _explain_in_collection(
         rendered=explain_render(graph.rendered, _),
         **delay,
     )
+    return explained, graph.requisites if known.state == _name(UrlState.FETCHED) else ()
+
+
+async def _look_up_requisites(
+    lookup: FrontierLookup, collection: str, needs: tuple[str, ...], _: Translator
+) -> RequisitesExplanation:
+    looked_up, archived, lacking = needs[:REQUISITES_LOOKED_UP_MAX], 0, list[LackingRequisite]()
+    for url in looked_up:
+        known = next((one for one in (await lookup.facts(url)).urls if one.collection == collection), None)
+        why = lacking_reason(known)
+        archived += not why
+        if why and len(lacking) < LACKING_SHOWN:
+            lacking.append(LackingRequisite(url, _.render(why)))
+    return RequisitesExplanation(len(needs), len(looked_up), archived, lacking)
+
+
+def lacking_reason(known: UrlFacts | None) -> Message | str:
+    """Why the bytes of a requisite are not archived; empty: they are."""
+    if known is None:
+        return message("excluded, or taken down")
+    if known.status is None or known.state in (_name(UrlState.PENDING), _name(UrlState.HANDED_OUT)):
+        return known.state
+    if known.state == _name(UrlState.FETCHED) or known.status in ARCHIVED_REQUISITE | REDIRECTS:
+        return ""
+    meaning = status_name(known.status)
+    return meaning if known.status < 0 else joined([str(known.status), meaning], " ")
 
 
 def _delay(collection: Collection, url: str, robots: RobotsVerdict | None, _: Translator) -> dict[str, Any]:
@@ -336,6 +388,8 @@ def _settled_reason(known: UrlFacts, revisit: RevisitConfig) -> Message:
         return REFUSED_REASONS.get(known.status or 0, REFUSED)
     if known.state in STATE_REASONS:
         return STATE_REASONS[known.state]
+    if known.role == "requisite":
+        return message("when a page that needs it is found to have changed, or in the next run")
     if revisit.policy != "never":
         return message("not in this run: it was visited and is not kept, or no longer")
     return message("not planned: it was visited, and this collection makes no revisits")

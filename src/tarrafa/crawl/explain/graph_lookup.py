@@ -24,6 +24,7 @@ class GraphFacts(msgspec.Struct, frozen=True):
     cut_text: bool = False  # its newest text is longer than is kept
     usage: tuple[UsageStatement, ...] = ()  # what the publisher says about the use of its newest text
     rendered: RenderFacts | None = None  # how its newest text was made by scripts
+    requisites: tuple[str, ...] = ()  # what it needs to be shown
     syntaxes: tuple[SyntaxUse, ...] | None = None  # the data of a page without the wanted ones; None: not known here
 
 
@@ -48,6 +49,7 @@ def graph_facts(data: DataDirectory, url: str, collection: str) -> GraphFacts:
         page is not None and page.cut_text,
         page.usage if page is not None else (),
         record.rendered if record is not None else None,
+        record.requisites if record is not None else (),
         page.syntaxes if page is not None and unwanted else None,
     )
 

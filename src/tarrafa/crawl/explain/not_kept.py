@@ -51,6 +51,8 @@ def _response(status: int, role: str, target: str) -> Message:
         return message("it redirects to {target}", target=target) if target else message("it redirects elsewhere")
     if status != 200:
         return message("only a response with status 200 is kept")
+    if role == "requisite":
+        return message("archived as a requisite: pages need it to be shown")
     if role != "page":
         return message("a sitemap or feed: its URLs are read, and it is not kept as a page")
     if target:
@@ -79,6 +81,10 @@ def _refusal(collection: Collection, known: UrlFacts, graph: GraphFacts) -> Mess
         Status.TOO_LARGE: f"[scope] size_max = {scope.size_max:,}",
         Status.REDIRECTS_EXCEEDED: f"[fetch] redirects_max = {collection.fetch.redirects_max}",
     }
+    if known.role == "requisite":
+        limits = collection.requisites
+        settings[Status.TOO_LARGE] = f"[requisites] size_max = {limits.size_max:,}"
+        settings[Status.REDIRECTS_EXCEEDED] = f"[requisites] steps_max = {limits.steps_max}"
     return settings.get(Status(status), "") if status in set(Status) else ""
 
 

@@ -232,7 +232,8 @@ class RemoteFetcher:
 
 
 class RemoteParser:
-    """Parser of one host session: the external crawler has parsed its pages; sitemaps and feeds are parsed here."""
+    """Parser of one host session: the external crawler has parsed its pages; sitemaps, feeds and requisites are parsed
+    here."""
 
     parses_later = False  # the crawler's next result would take its place
 
@@ -245,7 +246,7 @@ class RemoteParser:
         body = decode()
         if body.job is None:
             return body, None
-        if body.job.is_listing:
+        if body.job.role != UrlRole.PAGE:
             return await self._parser.decode_and_parse(lambda: body, heavy=heavy)
         assert self._fetcher.last_result is not None
         return body, ParseJobResult(page=to_page(self._fetcher.last_result, body.job.url, body.job.identity))

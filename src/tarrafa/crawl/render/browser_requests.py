@@ -87,6 +87,7 @@ class BrowserRequests:
     until: float = 0.0  # boot time
     asked: list[BrowserRequest] = field(default_factory=list)
     asked_total: int = 0
+    got: set[str] = field(default_factory=set)  # URLs whose responses are archived
     trouble: FetchResponse | None = None  # the host is busy or unreachable: it gets no further request of this page
     is_interrupted: bool = False  # the session stops, or a request was not sent: the page is not what it could be
     _other_hosts: set[str] = field(default_factory=set)
@@ -111,6 +112,7 @@ class BrowserRequests:
         async with self._one:
             if (known := self.kept.get(self.means.polite_fetcher.collection.name, url)) is not None:
                 self._note(asked, url, known.status, message("kept from another request"), len(known.body))
+                self.got.add(url)
                 return known
             return await self._fetch(asked, url)
 
@@ -187,6 +189,8 @@ class BrowserRequests:
         """Archive a response, and turn it into the browser's answer."""
         if response.raw_head:
             self.means.archive(request, response)
+        if response.status == 200:
+            self.got.add(url)
         if self._is_own(url) and response.status in BUSY | UNREACHED:
             self.trouble = response
         if response.status < 100:

@@ -31,12 +31,14 @@ WATCH_EVERY_S, LOOK_EVERY = 0.1, 8
 MEMORY_BYTES_MAX = 1 << 30  # of all processes of the browser together; an empty page takes a quarter of it
 REQUESTS_MAX = 200  # of one page; what is refused by its kind alone does not count
 EVENTS_MAX = 20_000
+ASKED_MAX = 1_000  # URLs of one page that are noted
 DIALOGS_MAX = 20
 MOVES_MAX = 5
 WIDTH, HEIGHT = 1280, 4000  # tall: what appears as it is scrolled to is there
 URL_CHARS_MAX = 2_000
 DOCUMENT_CHARS_MAX = 8 << 20  # JSON may make six of one, and DevTools must read it
 NO_TEXT = frozenset({"Image", "Media", "Font", "TextTrack"})  # refused without a word
+NOT_NEEDED = frozenset({"Ping", "CSPViolationReport", "Preflight", "Prefetch", "EventSource", "WebSocket"})
 EMPTY_STYLE = ("Stylesheet", 200, (("Content-Type", "text/css"),))
 # Before any script of the page, in each of its frames.
 PRELUDE = """(() => {
@@ -89,6 +91,7 @@ class RenderedDocument:
     moved_to: list[str] = field(default_factory=list)  # where scripts wanted to go
     elapsed_s: float = 0.0
     memory_bytes: int = 0  # the most that was seen in use
+    asked: dict[str, None] = field(default_factory=dict)  # URLs that it needs: all that it asked for, refused or not
 
 
 class PageRender:
@@ -297,6 +300,7 @@ class PageRender:
         params = event.params
         paused, request, kind = str(params["requestId"]), params["request"], str(params.get("resourceType", "Other"))
         url, session = str(request["url"]), event.sessionId
+        self._note_asked(url, kind, str(request.get("method", "")), str(params.get("frameId", "")))
         if kind == "Document":
             is_get = request.get("method") == "GET"
             self._on_document(session, paused, url, str(params.get("frameId", "")), is_get=is_get)
@@ -319,6 +323,13 @@ class PageRender:
         task = asyncio.create_task(self._give(session, paused, asked))
         self._tasks.add(task)
         task.add_done_callback(self._given)
+
+    def _note_asked(self, url: str, kind: str, method: str, frame: str) -> None:
+        """Note what the page needs; a document is needed by a frame only."""
+        is_own = (kind == "Document" and frame == self._frame) or url.endswith("/favicon.ico")  # the browser's own wish
+        is_needed = method == "GET" and kind not in NOT_NEEDED and url.startswith(("http:", "https:")) and not is_own
+        if is_needed and len(url) <= URL_CHARS_MAX and len(self._result.asked) < ASKED_MAX:
+            self._result.asked[url] = None
 
     def _given(self, task: "asyncio.Task[None]") -> None:
         self._tasks.discard(task)

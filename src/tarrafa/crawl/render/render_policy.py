@@ -14,7 +14,7 @@ many pages is replaced.
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -33,7 +33,7 @@ from tarrafa.fetch.http_message import FetchResponse, ResponseHead
 from tarrafa.i18n import Message, message
 from tarrafa.model import Link, Page, RenderFacts, RobotsMeta
 from tarrafa.parse.mime_types import HTML_TYPES
-from tarrafa.parse.url import UrlIdentity, name_and_port
+from tarrafa.parse.url import UrlIdentity, canonical, name_and_port
 
 THIN_CHARS = 500  # of a page's own text: what a shell says while it loads, or to those without JavaScript
 GAIN_CHARS = 100  # of text that scripts have added: the host is made by scripts
@@ -61,6 +61,7 @@ class RenderedPage:
 
     facts: RenderFacts
     body: bytes = b""
+    asked: tuple[str, ...] = ()  # canonical URLs that the browser asked for, and whose responses are not archived yet
 
 
 def holds_application(body: bytes) -> bool:
@@ -205,7 +206,9 @@ class HostRender:
         )
         if found.error:
             return RenderedPage(facts), requests
-        return RenderedPage(facts, _with_base(found, url).encode("utf-8", "replace")), requests
+        body = _with_base(found, url).encode("utf-8", "replace")
+        asked = dict.fromkeys(one for one in map(canonical, found.asked) if one and one not in {*requests.got, url})
+        return RenderedPage(facts, body, tuple(asked)), requests
 
 
 def rendered_job(job: ParseJob, body: bytes) -> ParseJob:
@@ -214,17 +217,17 @@ def rendered_job(job: ParseJob, body: bytes) -> ParseJob:
 
 
 def merge_fetched(
-    fetched: Page, made: ParseJobResult, moved_to: tuple[str, ...], identity: UrlIdentity
+    fetched: Page, made: ParseJobResult, moved_to: Sequence[str], identity: UrlIdentity, asked: tuple[str, ...] = ()
 ) -> ParseJobResult:
     """The page as made by scripts, with the directives that the fetched page had, too. Where its scripts wanted to go
-    is a link."""
+    is a link. Its requisites are what the browser `asked` for and has not got: the rest is archived already."""
     page = made.page
     assert page is not None
     old, new = fetched.robots, page.robots
     robots = RobotsMeta(old.noindex or new.noindex, old.nofollow or new.nofollow, old.noarchive or new.noarchive)
     known = {link.url for link in page.links}
     targets = {url: None for target in moved_to if (url := identity.canonicalize(target)) and url not in known}
-    return replace(made, page=replace(page, robots=robots, links=(*page.links, *map(Link, targets))))
+    return replace(made, page=replace(page, robots=robots, links=(*page.links, *map(Link, targets)), requisites=asked))
 
 
 def has_gained(fetched: Page, made: Page) -> bool:

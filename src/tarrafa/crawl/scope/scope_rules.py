@@ -9,6 +9,9 @@ unless they are excluded. Such a page is followed only if it is kept: by its lan
 
 A waiting URL may have been taken down or refused since it was admitted, and robots.txt and the traps of its host are
 known to its session only: `visit_refusal_status` decides again, before each visit.
+What a kept page needs to be shown (its requisites, keep = "faithful") is admitted from every host: the scope does not
+hold for it, patterns in `exclude` and takedowns do. It leads to its own requisites only, a few steps far.
+
 Promises: pure. A waiting URL of a taken-down host or site is finished with `Status.TAKEN_DOWN`, before its host is
 contacted at all; `Status` names the other reasons.
 """
@@ -46,6 +49,7 @@ class Admission:
         self._identity = url_identity_of(collection)
         self._hosts: dict[str, tuple[HostId, str, bool]] = {}
         self._judged: dict[str, UrlJudgement] = {}
+        self._needed: dict[str, tuple[HostId, UrlId, str] | None] = {}  # requisites; None: excluded
 
     @property
     def identity(self) -> UrlIdentity:
@@ -57,7 +61,7 @@ class Admission:
     def wants_data_of(self, page: Page) -> bool:
         """Whether the page carries the structured data that the collection requires, if it requires any."""
         scope = self._collection.scope
-        if scope.keep == "all":
+        if scope.keep != "structured":
             return True
         used = set(page.vocabularies)
         if len(set(scope.syntaxes)) < len(DATA_SYNTAXES):
@@ -120,6 +124,8 @@ class Admission:
     def visit_refusal_status(self, visit: Visit, memory: HostMemory, robots_allows: Callable[[str], bool]) -> int:
         """Why no request may be made: scope, robots.txt, traps; 0: one may. Takedowns and dismissals come before
         this."""
+        if visit.role == UrlRole.REQUISITE:
+            return self._requisite_refusal(visit, robots_allows)
         limit = self._collection.scope.depth_max
         if visit.depth and visit.role == UrlRole.PAGE:  # roots (depth 0), sitemaps and feeds are always in scope
             if not self.may_fetch(visit.url) or (limit is not None and visit.depth > limit):
@@ -131,6 +137,14 @@ class Admission:
         if memory.is_hostile:
             return Status.HOSTILE
         return Status.TRAP if visit.content_id is None and memory.traps.is_barren(visit.url) else 0
+
+    def _requisite_refusal(self, visit: Visit, robots_allows: Callable[[str], bool]) -> int:
+        collection = self._collection
+        if not collection.is_faithful or self._need(visit.url) is None:
+            return Status.OUT_OF_SCOPE
+        if visit.redirects > collection.requisites.steps_max:
+            return Status.REDIRECTS_EXCEEDED
+        return 0 if collection.requisites.robots == "ignore" or robots_allows(visit.url) else Status.ROBOTS
 
     def _shape_refusal(self, url: str) -> int:
         types = mime_types_of(url)
@@ -197,8 +211,35 @@ class Admission:
             found.append(DiscoveredUrl(host, id_, url, key, depth, 0, role, status, 0.0, above, kept))
         return found
 
+    def admit_requisites(self, urls: Iterable[str], visit: Visit, changed_at: float = 0.0) -> Iterator[DiscoveredUrl]:
+        """The requisites of a kept page, or of a requisite, which is a step nearer to the last. `changed_at`: when the
+        page was seen to have changed: then they are looked at again."""
+        depth, redirects = visit.depth + 1, 0
+        if visit.role == UrlRole.REQUISITE:
+            depth, redirects = visit.depth, visit.redirects + 1
+        if not self._collection.is_faithful or redirects > self._collection.requisites.steps_max:
+            return
+        role, takedowns = int(UrlRole.REQUISITE), self._takedowns()
+        for url in urls:
+            need = self._needed[url] if url in self._needed else self._need(url)
+            if need is not None and not takedowns.covers(url):
+                host, id_, key = need
+                yield DiscoveredUrl(host, id_, url, key, depth, redirects, role, 0, changed_at)
+
+    def _need(self, url: str) -> tuple[HostId, UrlId, str] | None:
+        """Host, id and host key of a requisite; None: it is excluded."""
+        if len(self._needed) >= URLS_REMEMBERED_MAX:
+            self._needed.clear()
+        excluded = self._collection.excluded
+        host, key, _ = self._host(url)
+        is_excluded = excluded is not None and excluded.match(url) is not None
+        need = self._needed[url] = None if is_excluded else (host, url_id(url), key)
+        return need
+
     def admit_redirect(self, location: str, visit: Visit) -> DiscoveredUrl | None:
         """The target of a redirect, with the role of its source."""
+        if visit.role == UrlRole.REQUISITE:
+            return next(self.admit_requisites([location], visit), None)
         if visit.role == UrlRole.PAGE:
             return self.admit(location, visit.depth, visit.redirects + 1, beyond=True)
         if visit.role == UrlRole.FEED and not self.is_in_scope(location):

@@ -42,7 +42,7 @@ from tarrafa.errors import DataError
 from tarrafa.graph.graph_writer import OutEdge, out_edges
 from tarrafa.index import shards
 from tarrafa.index.index_state import index_action, page_fate
-from tarrafa.model import Note, VisitRecord
+from tarrafa.model import Note, UrlRole, VisitRecord
 from tarrafa.parse.url import url_id
 from tarrafa.triples.triple_writer import statements_of
 
@@ -322,6 +322,8 @@ class _VisitReader:
         edges = out_edges(record)
         part = shards.shard_number(record.url, self._positions.of) if self._positions.of > 1 else 1
         applied = self._positions.applied_bits(self._name, place.position, record.collection, outcome.at, part)
+        if outcome.role == UrlRole.REQUISITE:  # the projections of pages pass it over
+            applied = 0
         self._expected.append_visit(
             ExpectedVisit(
                 key, record.collection, record.visit, self._file, place.position, outcome.at, outcome.status,

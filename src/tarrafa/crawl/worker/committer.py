@@ -34,7 +34,7 @@ from tarrafa.fetch.http_message import FetchRequest, FetchResponse
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.messages import DiscoveredUrl, HostReport, NextVisits, VisitReport
 from tarrafa.i18n import Message, message
-from tarrafa.model import CollectionNote, HostId, HostNote, ListingNote, Status, UrlId
+from tarrafa.model import CollectionNote, HostId, HostNote, ListingNote, Status, UrlId, UrlRole
 
 COMMIT_EVERY_S = 0.2  # a visit waits at most so long; if the last commit is longer ago, it does not wait
 COMMIT_PAUSE_S = 0.03  # between two commits, also when a session has nothing left to visit and waits for the next one
@@ -42,7 +42,42 @@ COMMIT_VISITS_MAX = 500  # or when so many visits wait
 DISCOVERED_PER_CALL_MAX = 20_000
 MESSAGE_BYTES_MAX = 8 << 20
 CACHED_URLS_MAX = 300_000  # some 70 MB
+BODIES_REMEMBERED_MAX = 100_000  # some 30 MB
+REQUISITE = int(UrlRole.REQUISITE)
 SessionReport = tuple[HostSession, HostReport]
+
+
+class ArchivedBodies:
+    """The bodies of requisites that this worker has archived, by collection and digest: the next URL with the same
+    bytes is archived as a reference to the first. The oldest are forgotten first.
+
+    The record that is referred to was written before by the same writer, so it is durable whenever the reference is.
+    """
+
+    def __init__(self, most: int = BODIES_REMEMBERED_MAX) -> None:
+        self._first: dict[tuple[str, str], tuple[str, float]] = {}
+        self._most = most
+
+    def refer(self, done: FinishedVisit) -> None:
+        """Let a visit refer to the URL that had its bytes before. The frontier must not take the reference for a body:
+        a record that refers to a reference would not be found by every program."""
+        exchange = done.exchange
+        if exchange is None or not exchange.payload or exchange.is_revisit_record:
+            return
+        first = self._first.get((done.record.collection, exchange.payload))
+        if first is not None and first[0] != exchange.url:
+            url, at = first
+            done.exchange = replace(exchange, archived_payload=exchange.payload, archived_url=url, archived_at=at)
+            done.record = replace(done.record, outcome=replace(done.record.outcome, same_as=url))
+
+    def remember(self, done: FinishedVisit) -> None:
+        """Remember the body of a visit that was written."""
+        exchange = done.exchange
+        if exchange is None or not exchange.payload or exchange.is_revisit_record:
+            return
+        if len(self._first) >= self._most:
+            del self._first[next(iter(self._first))]
+        self._first[done.record.collection, exchange.payload] = (exchange.url, exchange.at)
 
 
 class VisitRecorder:
@@ -51,6 +86,7 @@ class VisitRecorder:
     def __init__(self, writer: WarcWriter, clock: Clock, collections: WorkerCollections) -> None:
         self._writer, self._clock, self._collections = writer, clock, collections
         self._noted: dict[int, tuple[int, int, int]] = {}  # last note: pair of files, revision and run
+        self._bodies = ArchivedBodies()
 
     def record_visit(self, session: HostSession, done: FinishedVisit) -> FinishedVisit:
         """Record a visit; returns it as recorded."""
@@ -59,7 +95,11 @@ class VisitRecorder:
             if done.listing is not None:
                 note = ListingNote(session.collection.name, done.visit.url, done.visit.number, done.listing)
                 self._writer.append_note(note, self._clock.now())
+            if done.visit.role == UrlRole.REQUISITE:
+                self._bodies.refer(done)
             self._writer.append(done.record, done.exchange)
+            if done.visit.role == UrlRole.REQUISITE:
+                self._bodies.remember(done)
         except (UnicodeError, ValueError, TypeError) as error:  # the page's content cannot be encoded
             traceback.print_exc()
             name, now = session.collection.name, self._clock.now()
@@ -129,11 +169,14 @@ class LinkCache:
             if known is not None and not offer.announced:
                 depth, redirects, role, known_run = known
                 is_place_known = depth < offer.depth or (depth == offer.depth and redirects <= offer.redirects)
-                if is_place_known and run <= known_run and offer.role in (0, role):
+                if is_place_known and run <= known_run and (offer.role == role or _covers(role, offer.role)):
                     continue
             other = best.get(offer.id)
             if other is None:
                 best[offer.id] = offer
+                continue
+            if REQUISITE in (offer.role, other.role):
+                best[offer.id] = _join_roles(other, offer)
                 continue
             place = (offer.depth, offer.redirects)
             first = offer if (-offer.role, place) < (-other.role, (other.depth, other.redirects)) else other
@@ -146,7 +189,10 @@ class LinkCache:
     def remember(self, collection: int, offers: Iterable[DiscoveredUrl], run: int = 1) -> None:
         depths = self._depths[collection]
         for offer in offers:
-            depths[offer.id] = (offer.depth, offer.redirects, offer.role, run)
+            role, known = offer.role, depths.get(offer.id)
+            if known is not None and known[3] == run and REQUISITE in (role, known[2]) and role != known[2]:
+                role = UrlRole.NEEDED_PAGE  # both were delivered
+            depths[offer.id] = (offer.depth, offer.redirects, role, run)
         while self._size() > self._most:
             largest = max(self._depths.values(), key=len)
             for id_ in list(islice(largest, self._size() - self._most)):
@@ -166,6 +212,27 @@ class LinkCache:
             links=self.urls_seen,
             urls=self._size(),
         )
+
+
+def _covers(known: int, role: int) -> bool:
+    """Whether a URL that was delivered in one role need not be delivered in another."""
+    if REQUISITE in (known, role):
+        return known in (role, UrlRole.NEEDED_PAGE)
+    return role in (UrlRole.PAGE, known)
+
+
+def _join_roles(one: DiscoveredUrl, other: DiscoveredUrl) -> DiscoveredUrl:
+    """One offer for two, of which one says that a page needs the URL. The place is that of the page to which a link
+    leads."""
+    announced = max(one.announced, other.announced)
+    if one.role == other.role:
+        best = min(one, other, key=lambda offer: (offer.depth, offer.redirects))
+        return best if best.announced == announced else replace(best, announced=announced)
+    link = other if one.role == REQUISITE else one
+    if link.status:  # it is not visited as a page
+        return replace(one if link is other else other, announced=announced)
+    role = UrlRole.NEEDED_PAGE if link.role == UrlRole.PAGE else link.role
+    return replace(link, role=int(role), announced=announced)
 
 
 @dataclass(slots=True)

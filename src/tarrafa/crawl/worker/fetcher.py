@@ -66,6 +66,8 @@ def build_request(url: str, collection: Collection, visit: Visit | None = None) 
         headers.append(("From", collection.politeness.email))
     fetch = collection.fetch
     role = visit.role if visit is not None else UrlRole.PAGE
+    if role == UrlRole.REQUISITE:
+        headers[1] = ("Accept", "*/*")
     size_max = size_limit(collection, role)
 
     def verdict(head: ResponseHead) -> int:
@@ -94,6 +96,8 @@ def build_request(url: str, collection: Collection, visit: Visit | None = None) 
 
 def size_limit(collection: Collection, role: int) -> int:
     """Largest body. A sitemap may be larger than a page, as far as our own bandwidth can fetch it in time."""
+    if role == UrlRole.REQUISITE:
+        return int(collection.requisites.size_max)
     if role != UrlRole.SITEMAP:
         return int(collection.scope.size_max)
     from tarrafa.parse.sitemaps_feeds import SITEMAP_BYTES_MAX  # loaded late: see `parser_with_sandbox`
@@ -193,6 +197,11 @@ class Fetcher:
 def decode_response(visit: Visit, response: FetchResponse, collection: Collection, admission: Admission) -> DecodedBody:
     """The document of a 200 response, with its content encodings decoded."""
     head = response.head
+    if visit.role == UrlRole.REQUISITE:
+        from tarrafa.parse.requisites import requisite_kind
+
+        if not requisite_kind(visit.url, head.get("content-type")):
+            return DecodedBody()  # an image, a font: there is nothing to parse
     try:
         body = decode_body(head, response.raw_body, size_limit(collection, visit.role))
     except UndecodableBody as error:
@@ -208,13 +217,14 @@ def decode_response(visit: Visit, response: FetchResponse, collection: Collectio
             reason = message("no type is named, and it looks like none that is wanted")
             return DecodedBody(None, Status.TYPE_NOT_WANTED, reason)
     job = ParseJob(
-        visit.role != UrlRole.PAGE,
+        visit.role,
         body,
         visit.url,
         head.get("content-type"),
         head.joined("x-robots-tag", "\n"),
         admission.identity,
         collection.politeness.user_agent.partition("/")[0],
+        collection.requisites.page_max if collection.is_faithful else 0,
     )
     return DecodedBody(job, type=kind)
 

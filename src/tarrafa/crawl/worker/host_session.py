@@ -485,7 +485,8 @@ class HostSession:
         if made is None or made.page is None:
             return parsed, rendered, True
         self.memory.count_rendered_page(has_gained=has_gained(page, made.page))
-        return merge_fetched(page, made, rendered.facts.moved_to, job.identity), rendered, True
+        asked = rendered.asked[: job.requisites_max]
+        return merge_fetched(page, made, rendered.facts.moved_to, job.identity, asked), rendered, True
 
     def _back_off(self, response: FetchResponse) -> None:
         """Leave the host alone: it is busy, or does not answer."""

@@ -37,6 +37,7 @@ from tarrafa.parse.robots_meta_usage import (
     robots_from_header,
     usage_from_header,
 )
+from tarrafa.parse.url import UrlIdentity
 
 if TYPE_CHECKING:
     from tarrafa.crawl.render.render_policy import RenderedPage
@@ -91,6 +92,8 @@ def conclude(
     """Conclude a visit. `at` is when the response was complete; `parsed` is the result of `body.job`, if there was
     one, or of the `rendered` page; `rules`: the robots.txt in force. The server's validators say nothing about what
     scripts make: a rendered page is never asked for with them."""
+    if visit.role == UrlRole.REQUISITE:
+        return _conclude_requisite(visit, request, response, collection, admission, at, body, parsed)
     made = rendered.body if rendered is not None else b""
     status, error = (body.status, body.error) if body is not None else (response.status, response.error)
     page = None
@@ -141,13 +144,62 @@ def conclude(
     if page is not None and not kept:  # its links and status are kept, its text is not
         page = replace(page, text="", statements="")
     facts = rendered.facts if rendered is not None else None
-    record = VisitRecord(collection.name, visit.url, visit.number, visit.depth, outcome, visit.redirects, page, facts)
+    needs = page.requisites if page is not None and kept else ()
+    record = VisitRecord(
+        collection.name, visit.url, visit.number, visit.depth, outcome, visit.redirects, page, facts, requisites=needs
+    )
     exchange = _exchange_to_archive(visit, request, response, outcome, whole=whole)
     if made and kept and exchange is not None:
         exchange = replace(exchange, rendered=made)
     discovered = list(discovered_urls(record, visit, listing, admission))
     is_new_listing = listing is not None and exchange is not None and not exchange.is_revisit_record
     return FinishedVisit(visit, record, exchange, discovered, listing if is_new_listing else None)
+
+
+def _conclude_requisite(
+    visit: Visit,
+    request: FetchRequest,
+    response: FetchResponse,
+    collection: Collection,
+    admission: Admission,
+    at: float,
+    body: DecodedBody | None,
+    parsed: ParseJobResult | None,
+) -> FinishedVisit:
+    """Conclude the visit of a requisite: its bytes are archived, whatever they are, unless its server forbids to show
+    them from an archive. If it cannot be decoded or parsed, browsers may do better; only its requisites are missing."""
+    head, status = response.head, response.status
+    robots = head.joined("x-robots-tag", "\n")
+    is_shy = bool(robots) and combine_robots([robots_from_header(robots)]).noarchive
+    payload = sha1_digest(response.raw_body) if status == 200 and not is_shy else ""
+    location = _location(visit, response, admission) if status in REDIRECTS else ""
+    if location and visit.redirects >= collection.requisites.steps_max:
+        status = Status.REDIRECTS_EXCEEDED
+    outcome = Outcome(
+        status,
+        at,
+        type=head.content_type,
+        length=len(response.raw_body),
+        elapsed_s=round(response.elapsed_s, 4),
+        etag=head.get("etag")[:500] or None,
+        last_modified=head.get("last-modified")[:100] or None,
+        location=location,
+        address=response.address,
+        retry_after_s=retry_after_s(head, at) if status in BUSY else 0.0,
+        error=response.error or (body.error if body is not None else "") or (parsed.refusal if parsed else ""),
+        tls=response.tls,
+        role=visit.role,
+        payload=payload,
+        server=_server_software(head),
+        changed=bool(payload and visit.payload) and payload != visit.payload,
+        same_since=visit.archived if payload and payload == visit.payload else 0.0,
+    )
+    needs = parsed.requisites if parsed is not None and payload else ()
+    record = VisitRecord(
+        collection.name, visit.url, visit.number, visit.depth, outcome, visit.redirects, requisites=needs
+    )
+    exchange = _exchange_to_archive(visit, request, response, outcome, whole=bool(payload))
+    return FinishedVisit(visit, record, exchange, list(discovered_urls(record, visit, None, admission)))
 
 
 def _exchange_to_archive(
@@ -187,6 +239,8 @@ def discovered_urls(
         yield from admission.admit_links(page, visit, outcome.location, kept=outcome.kept)
     if listing is not None:
         yield from admission.admit_listing(listing, visit)
+    if record.requisites:
+        yield from admission.admit_requisites(record.requisites, visit, outcome.at if outcome.changed else 0.0)
 
 
 def _classify_page(
@@ -271,10 +325,12 @@ def _has_content(page: Page) -> bool:
 
 def _location(visit: Visit, response: FetchResponse, admission: Admission) -> str:
     """Target of a redirect; servers write raw UTF-8 there, which HTTP libraries show as Latin-1."""
-    text = response.head.get("location")
+    text, identity = response.head.get("location"), admission.identity
+    if visit.role == UrlRole.REQUISITE:
+        identity = UrlIdentity()  # as the browser will ask for it
     with contextlib.suppress(UnicodeEncodeError, UnicodeDecodeError):
         text = text.encode("latin-1").decode("utf-8")
-    return admission.identity.canonicalize(text, visit.url) or "" if text else ""
+    return identity.canonicalize(text, visit.url) or "" if text else ""
 
 
 def _server_software(head: ResponseHead) -> str:

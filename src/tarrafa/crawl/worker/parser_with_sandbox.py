@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import msgspec
 
 from tarrafa.i18n import Message, message
-from tarrafa.model import Listing, Page
+from tarrafa.model import LISTING_ROLES, Listing, Page, UrlRole
 from tarrafa.parse.documents.document import UnreadableDocument
 from tarrafa.parse.mime_types import HTML_TYPES, PLAIN_TYPES
 from tarrafa.parse.url import UrlIdentity
@@ -52,13 +52,14 @@ _BEGINS_FORMATTING = bytes(letter in b"bcefistuBCEFISTU" for letter in range(256
 
 
 class ParseJob(msgspec.Struct, frozen=True, array_like=True):
-    is_listing: bool
+    role: int
     body: bytes
     url: str
     content_type: str
     x_robots_tag: str = ""
     identity: UrlIdentity = UrlIdentity()
     agent: str = ""
+    requisites_max: int = 0  # how many requisites are wanted
 
 
 class ParseJobResult(msgspec.Struct, frozen=True, array_like=True):
@@ -68,6 +69,7 @@ class ParseJobResult(msgspec.Struct, frozen=True, array_like=True):
     listing: Listing | None = None
     refusal: Message | str = ""
     hostile: bool = False
+    requisites: tuple[str, ...] = ()  # of a requisite; those of a page are in the page
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +86,17 @@ def run_parse_job(job: ParseJob, *, careful: bool = False) -> ParseJobResult:
     """Parse the document, or say why not. Also runs in the worker, for harmless documents; there `careful` raises
     `SandboxRequired` for a document that turns out not to be harmless."""
     from tarrafa.parse.page import parse
+    from tarrafa.parse.requisites import requisites_of
     from tarrafa.parse.sitemaps_feeds import parse_sitemap_or_feed
 
     try:
-        if job.is_listing:
+        if job.role in LISTING_ROLES:
             return ParseJobResult(listing=parse_sitemap_or_feed(job.body, job.url, job.content_type, job.identity))
+        if job.role == UrlRole.REQUISITE:
+            return ParseJobResult(requisites=requisites_of(job.body, job.url, job.content_type, job.requisites_max))
         options = (job.x_robots_tag, job.identity, job.agent)
-        return ParseJobResult(page=parse(job.body, job.url, job.content_type, *options, careful=careful))
+        page = parse(job.body, job.url, job.content_type, *options, careful=careful, requisites_max=job.requisites_max)
+        return ParseJobResult(page=page)
     except UnreadableDocument as error:
         return ParseJobResult(refusal=error.message)
     except (MemoryError, RecursionError) as error:
@@ -105,8 +111,10 @@ def is_harmless(job: ParseJob) -> bool:
     body = job.body
     if len(body) > IN_PROCESS_BYTES_MAX:
         return False
-    if job.is_listing:  # parsed in one pass; but compressed it may be a bomb
+    if job.role in LISTING_ROLES:  # parsed in one pass; but compressed it may be a bomb
         return not body.startswith(GZIP)
+    if job.role == UrlRole.REQUISITE and kind not in HTML_TYPES:  # read in one pass
+        return True
     if kind not in HTML_TYPES and kind not in PLAIN_TYPES:
         return False
     if b"\x00" in body or b"\x1b" in body:  # UTF-16, or an encoding with escapes: tags would not be seen

@@ -219,7 +219,7 @@ class HostTransfer:
             return False
         known.sequence = max(known.sequence, url.sequence + 1)
         self._counters.add(number, Bucket.KNOWN)
-        self._counters.add(number, Bucket.state(url.state))
+        self._counters.add_state(number, url.state, url.role, 1)
         self._counters.count_unkept(number, url.state, url.status, url.role, 1)
         self._counters.add(number, Bucket.OLD_PAGES, int(url.state == UrlState.FETCHED and url.run < known.run))
         self._counters.add(number, Bucket.SHOWN_PAGES, int(url.shown > 0))

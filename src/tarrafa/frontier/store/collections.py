@@ -412,7 +412,7 @@ class Collections:
     def _pages_used(self, number: int) -> int:
         """Pages kept in this run, and URLs that may become pages."""
         out = self._counters.state(number, UrlState.HANDED_OUT) + self._counters.value(number, Bucket.CHOSEN_WAITING)
-        return self._kept_now(number) + out
+        return self._kept_now(number) + out - self._counters.requisites(number, UrlState.HANDED_OUT)
 
     def _requests_used(self, number: int) -> int:
         made = self._counters.value(number, Bucket.REQUESTS) - self._counters.value(number, Bucket.REQUESTS_BEFORE)
@@ -485,6 +485,10 @@ class Collections:
             ended=float(value(Bucket.ENDED)),
             aside=state(UrlState.ASIDE) + left_over,
             again=shown + revisits_out - out_uncounted,
+            requisites=sum(self._counters.with_prefix(number, "requisites:").values()),
+            requisites_queue=sum(
+                self._counters.requisites(number, one) for one in (UrlState.PENDING, UrlState.HANDED_OUT)
+            ),
             to_sweep=known.has_runs and known.run > 1 and known.run_progress.phase != SWEPT_OUT,
             sweeping=known.has_runs and known.run_progress.phase == SWEEPING,
         )

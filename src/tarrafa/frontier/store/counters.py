@@ -8,7 +8,7 @@ import math
 from collections import defaultdict
 
 from tarrafa.frontier.store.database import FrontierDatabase
-from tarrafa.model import UNKEPT_STATES, UrlState, unkept_cause
+from tarrafa.model import UNKEPT_STATES, UrlRole, UrlState, unkept_cause
 
 
 class Bucket:
@@ -33,6 +33,13 @@ class Bucket:
     def state(state: int) -> str:
         return f"state:{int(state)}"
 
+    @staticmethod
+    def requisites(state: int) -> str:
+        """Of the URLs in a state, those that are requisites."""
+        return f"requisites:{int(state)}"
+
+    REQUISITES_PENDING = "requisites:0"
+
 
 # Buckets that count events, and beginnings of their names; the other buckets count what is there now.
 EVENTS = (
@@ -44,12 +51,14 @@ UNKEPT = "unkept:"  # URLs that are settled and not kept, by cause (`unkept_caus
 STATUS, REFUSED, TYPE, CALIBRATION = EVENT_KINDS = ("status:", "refused:", "type:", "calibration:")
 # Counters that decisions depend on.
 HOT_COUNTERS = (
-    *map(Bucket.state, UrlState), Bucket.REQUESTS, Bucket.REQUESTS_BEFORE, Bucket.REVISITS, Bucket.RATES,
-    Bucket.RATED_PAGES, Bucket.LOG_RATES, Bucket.LOG_RATE_SQUARES,
+    *map(Bucket.state, UrlState), *map(Bucket.requisites, (UrlState.PENDING, UrlState.HANDED_OUT)), Bucket.REQUESTS,
+    Bucket.REQUESTS_BEFORE, Bucket.REVISITS, Bucket.RATES, Bucket.RATED_PAGES, Bucket.LOG_RATES,
+    Bucket.LOG_RATE_SQUARES,
     Bucket.REVISITS_OUT, Bucket.CHOSEN_WAITING, Bucket.DISMISSED_WAITING, Bucket.WAS_FULL,
     Bucket.TABLE_SITES, Bucket.OLD_PAGES, Bucket.SHOWN_PAGES, Bucket.LEFT_OVER,
 )  # fmt: skip
 CALIBRATION_POWER_MIN, CALIBRATION_POWER_MAX = -4, 5  # of changes a day: once in 27 years to twice a second
+REQUISITE = int(UrlRole.REQUISITE)
 CounterKey = tuple[int, str]  # collection and bucket
 
 
@@ -109,11 +118,26 @@ class Counters:
         if delta > 0 or self.value(collection, f"{REFUSED}{int(status)}"):  # an older frontier did not count it there
             self.add(collection, f"{REFUSED}{int(status)}", delta)
 
-    def move(self, collection: int, before: int, after: int) -> None:
+    def move(self, collection: int, before: int, after: int, role: int = UrlRole.PAGE) -> None:
         """Count a URL that goes from one state to another."""
         if before != after:
             self._deltas[collection, Bucket.state(before)] -= 1
             self._deltas[collection, Bucket.state(after)] += 1
+            if role == REQUISITE:
+                self._deltas[collection, Bucket.requisites(before)] -= 1
+                self._deltas[collection, Bucket.requisites(after)] += 1
+
+    def add_state(self, collection: int, state: int, role: int, delta: int) -> None:
+        """Count URLs that are in a state from now on, or no longer."""
+        self._deltas[collection, Bucket.state(state)] += delta
+        if role == UrlRole.REQUISITE:
+            self._deltas[collection, Bucket.requisites(state)] += delta
+
+    def count_role(self, collection: int, state: int, before: int, after: int) -> None:
+        """Count a URL in this state that gets another role."""
+        delta = (after == UrlRole.REQUISITE) - (before == UrlRole.REQUISITE)
+        if delta:
+            self._deltas[collection, Bucket.requisites(state)] += delta
 
     def count_unkept(self, collection: int, state: int, status: int | None, role: int, delta: int) -> None:
         """Count a URL that gets or leaves a state in which it is settled and not kept; other states do not matter."""
@@ -136,6 +160,10 @@ class Counters:
     def state(self, collection: int, state: int) -> int:
         """The number of URLs in a state."""
         return self.value(collection, Bucket.state(state))
+
+    def requisites(self, collection: int, state: int) -> int:
+        """The number of requisites in a state."""
+        return self.value(collection, Bucket.requisites(state))
 
     def has(self, collection: int, bucket: str) -> bool:
         """Whether anything was ever counted there."""

@@ -14,18 +14,20 @@ from typing import Any
 from msgspec.structs import replace
 
 from tarrafa.frontier.messages import VISITS_OF_NEW_LEASE, VisitReport
+from tarrafa.frontier.ordering import REQUISITE_RANK_MAX
 from tarrafa.frontier.store.collections import LoadedCollection, StoreContext
 from tarrafa.frontier.store.counters import Bucket
 from tarrafa.frontier.store.database import ALL_ROWS, SWEPT, SWEPT_RANK, UNSHOWN, UrlKey
 from tarrafa.frontier.store.revisits import CHOSEN_SHELF, DISMISSED_SHELF, UrlBeforeVisit, has_changed
 from tarrafa.frontier.store.runs import Runs
-from tarrafa.frontier.store.urls import RANK_COLUMNS, FrontierUrls, Queued, rank_of
+from tarrafa.frontier.store.urls import NEEDED_PAGE, RANK_COLUMNS, REQUISITE, FrontierUrls, Queued, rank_of
 from tarrafa.model import (  # fmt: skip
     ATTEMPT_NOT_COUNTED,
     BUSY,
     GIVEN_UP,
     NO_REQUEST,
     TRANSIENT,
+    UNWANTED_PAGE,
     HostId,
     Outcome,
     Status,
@@ -114,7 +116,7 @@ class VisitDispatcher:
         )
         self._db.run("INSERT INTO handed VALUES (?, ?, ?, ?)", (*key, row[3]))
         self._urls.count_unkept(key, state, -1)
-        self._counters.move(known.row.id, state, UrlState.HANDED_OUT)
+        self._counters.move(known.row.id, state, UrlState.HANDED_OUT, row[8])
         return self._visit(known, key, row)
 
     @staticmethod
@@ -123,6 +125,8 @@ class VisitDispatcher:
         host, number, url = key
         *facts, announced, shown = row
         visit = replace(Visit(number, host, url, *facts), dismissed=shown == SWEPT, announced=announced or 0.0)
+        if visit.role == NEEDED_PAGE:
+            visit = replace(visit, role=int(UrlRole.PAGE))
         return visit if known.run == 1 else replace(visit, etag=None, last_modified=None)
 
     def outstanding_visits(self, known: LoadedCollection, host: HostId) -> list[Visit]:
@@ -151,6 +155,7 @@ class VisitDispatcher:
         if visited >= limit or refused:
             self.give_up_host(known, host, Status.HOST_FULL)
         visits = self._hand_out_swept(known, host, count)
+        visits += self._hand_out_requisites(known, host, count - len(visits))
         most = self._breadth.new_visits_allowed(known, host, max(0, min(count - len(visits), room, slots)))
         for url in self._next_pending(known, host, most):
             visits.append(self._hand_out_url(known, (host, number, url), UrlState.PENDING))
@@ -162,6 +167,18 @@ class VisitDispatcher:
         if not self._counters.value(known.row.id, Bucket.SHOWN_PAGES):
             return []
         taken = self._next_pending(known, host, count, SWEPT_RANK)
+        return [self._hand_out_url(known, (host, known.row.id, url), UrlState.PENDING) for url in taken]
+
+    def has_requisites(self, known: LoadedCollection) -> bool:
+        """Whether requisites wait for their visit."""
+        return self._counters.value(known.row.id, Bucket.REQUISITES_PENDING) > 0
+
+    def _hand_out_requisites(self, known: LoadedCollection, host: HostId, count: int) -> list[Visit]:
+        """Requisites come before pages, and count towards no limit of pages."""
+        if not self.has_requisites(known):
+            return []
+        most = min(count, self._collections.requests_left(known))
+        taken = self._next_pending(known, host, most, REQUISITE_RANK_MAX)
         return [self._hand_out_url(known, (host, known.row.id, url), UrlState.PENDING) for url in taken]
 
     def _next_pending(
@@ -265,7 +282,8 @@ class VisitDispatcher:
                 is_revisit = known.config.keeps_fresh and self._revisits.find(key) is not None
                 step = report if self._breadth.is_walk_visit(known, host, report.id) else step
                 self._settle(known, key, report, queued, worker)
-                settled += _was_requested(report.outcome) and not is_revisit
+                is_page = report.outcome.role != REQUISITE
+                settled += _was_requested(report.outcome) and not is_revisit and is_page
         self._revisits.update_due(known, host)
         if settled:
             self._db.run(
@@ -280,8 +298,8 @@ class VisitDispatcher:
         """Repeat a visit that the archive recorded: hand it out under its old number and report it at once. False: the
         frontier knows this visit, or a later one."""
         number, key = known.row.id, (host, known.row.id, report.id)
-        state, shown, last = self._db.url(
-            "state, shown, (SELECT max(number) FROM visit WHERE visit.host = url.host"
+        state, shown, role, last = self._db.url(
+            "state, shown, role, (SELECT max(number) FROM visit WHERE visit.host = url.host"
             " AND visit.collection = url.collection AND visit.id = url.id)",
             key,
         )
@@ -298,7 +316,7 @@ class VisitDispatcher:
         self._db.update_url(key, "state = 1, visits = max(visits, ?)", report.number)
         self._db.run("INSERT INTO handed VALUES (?, ?, ?, ?)", (*key, report.number))
         self._urls.count_unkept(key, state, -1)
-        self._counters.move(number, state, UrlState.HANDED_OUT)
+        self._counters.move(number, state, UrlState.HANDED_OUT, role)
         self.finish(known, host, [report], worker)
         return True
 
@@ -308,12 +326,16 @@ class VisitDispatcher:
             "blamed, shown, run, content_id, role, in_links, last_modified, announced, payload, attempts, pagerank", key
         )
         before = UrlBeforeVisit(*facts)
+        is_needed = before.role == NEEDED_PAGE
+        if is_needed:
+            before = dataclasses.replace(before, role=int(UrlRole.PAGE))
         if self._revisits.end_former_revisit(known, key) or (
             known.config.keeps_fresh and before.role == UrlRole.PAGE and self._revisits.find(key) is not None
         ):
             self._counters.add(number, Bucket.REVISITS_OUT, -1)
         if outcome.kept and before.role != UrlRole.PAGE:  # it was announced as a sitemap or feed
             self._db.update_url(key, "role = 0")
+            self._counters.count_role(number, UrlState.HANDED_OUT, before.role, UrlRole.PAGE)
             before = dataclasses.replace(before, role=int(UrlRole.PAGE), was_listing=True)
         state = _as_shown(self._state_after(known, key, outcome, before, blamed), outcome.status, shown)
         again = state == UrlState.PENDING
@@ -329,7 +351,7 @@ class VisitDispatcher:
             int(state), before.attempts + 1 if tried else 0, blamed + blame if again else 0, outcome.status,
             outcome.type or None, outcome.at,
         )  # fmt: skip
-        if outcome.kept or outcome.payload:  # the page is never compared with an error page
+        if outcome.kept or (outcome.payload and not outcome.same_as):  # the page is never compared with an error page
             self._db.update_url(
                 key,
                 "content_id = ?, etag = ?, last_modified = ?, payload = ?,"
@@ -342,8 +364,18 @@ class VisitDispatcher:
         if again:
             self._urls.requeue(known, key, UrlState.HANDED_OUT, queued)
         else:
-            self._counters.move(number, UrlState.HANDED_OUT, state)
+            self._counters.move(number, UrlState.HANDED_OUT, state, before.role)
             self._counters.count_unkept(number, state, outcome.status, before.role, 1)
+            if is_needed:
+                self._settle_needed_page(known, key, state, outcome, queued)
+
+    def _settle_needed_page(
+        self, known: LoadedCollection, key: UrlKey, state: UrlState, outcome: Outcome, queued: Queued
+    ) -> None:
+        """A URL that was visited as a page, and that another page needs: if it is not kept, it is a requisite."""
+        self._db.update_url(key, "role = 0")
+        if state == UrlState.DROPPED and outcome.status in UNWANTED_PAGE and outcome.role == UrlRole.PAGE:
+            self._urls.turn_into_requisite(known, key, state, queued)
 
     def _remember_visit(self, key: UrlKey, report: VisitReport, changed: bool | None, worker: str) -> None:
         outcome = report.outcome
@@ -362,7 +394,7 @@ class VisitDispatcher:
         self, known: LoadedCollection, key: UrlKey, outcome: Outcome, before: UrlBeforeVisit, blamed: int
     ) -> UrlState:
         """State of a URL after a visit. PENDING: it is tried again."""
-        if known.config.keeps_fresh:
+        if known.config.keeps_fresh and before.role != UrlRole.REQUISITE:  # requisites are due when their page changes
             page = self._revisits.find(key)
             if page is not None and page.shelf == DISMISSED_SHELF:
                 self._counters.add(known.row.id, Bucket.DISMISSED_WAITING, -1)
@@ -378,9 +410,10 @@ class VisitDispatcher:
         is_retried = outcome.status in TRANSIENT and (
             _is_excused(outcome.status, before) or blamed < known.config.fetch.retries
         )
-        # It was requested as a page, and meanwhile turned out to be a sitemap or feed.
-        is_promoted = outcome.status == Status.TYPE_NOT_WANTED and outcome.role != before.role
-        if is_retried or is_promoted:
+        # It was requested as a page, and meanwhile turned out to be a sitemap or feed; or as a requisite, and meanwhile
+        # a link led to it.
+        is_promoted = outcome.status == Status.TYPE_NOT_WANTED or outcome.role == UrlRole.REQUISITE
+        if is_retried or (is_promoted and outcome.role != before.role):
             return UrlState.PENDING
         is_unchanged = outcome.status == 304 and before.content_id is not None
         return UrlState.FETCHED if is_unchanged else state_after(outcome)
@@ -431,17 +464,18 @@ class VisitDispatcher:
         """End the pending URLs of a host that failed too often in a row, or that has reached its limit of pages."""
         number = known.row.id
         state = UrlState.FAILED if status in GIVEN_UP else UrlState.DROPPED
+        above = REQUISITE_RANK_MAX if status == Status.HOST_FULL else SWEPT_RANK  # requisites are no pages
         self._db.prefetch_first("pending", [(host, number)], ALL_ROWS)
         gone = self._db.rows(
             "DELETE FROM pending WHERE host = ? AND collection = ? AND rank > ? RETURNING id",
-            (host, number, SWEPT_RANK),
+            (host, number, above),
         )
         self._db.prefetch("url", [(host, number, url) for (url,) in gone])
         for (url,) in gone:
             key = (host, number, url)
             if self._leave_as_it_was(known, key):
                 continue
-            (in_links,) = self._db.url("in_links", key)
+            in_links, role = self._db.url("in_links, role", key)
             self._replacement.remove(known, False, in_links, key)
             tried = status == Status.HOST_FULL and self._db.run(  # it was to be tried again: so it has failed
                 "UPDATE url SET state = ? WHERE host = ? AND collection = ? AND id = ? AND attempts > 0",
@@ -450,7 +484,7 @@ class VisitDispatcher:
             if not tried:
                 self._db.update_url(key, "state = ?, status = ?", int(state), int(status))
                 self._counters.add_refused(number, status)
-            self._counters.move(number, UrlState.PENDING, UrlState.FAILED if tried else state)
+            self._counters.move(number, UrlState.PENDING, UrlState.FAILED if tried else state, role)
             self._urls.count_unkept(key, UrlState.FAILED if tried else state, 1)
         self._urls.change_pending(known, host, -len(gone))
         self._breadth.urls_removed(known, host, len(gone))

@@ -60,7 +60,7 @@ class HostRemoval:
             "SELECT state, status, role, count(*) FROM url WHERE host = ? AND collection = ? GROUP BY 1, 2, 3", key
         ):
             self._counters.count_unkept(number, state, status, role, -count)
-            self._counters.add(number, Bucket.state(state), -count)
+            self._counters.add_state(number, state, role, -count)
             self._counters.add(number, Bucket.KNOWN, -count)
         self._count_earlier_runs(known, key)
         self._count_revisits(known, key)

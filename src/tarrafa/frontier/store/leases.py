@@ -47,6 +47,7 @@ LOAN_WAIT_S = 2.0  # after so long a caller may ask again for a host that a work
 MEMORY_BYTES_MAX = 64 << 10
 AHEAD_HOSTS = 20  # as many are tried for revisits ahead of their time
 CLAIM_WAIT_MIN_S, CLAIM_WAIT_DELAYS = 0.2, 10  # a host whose address is refused comes back no sooner
+FULL_REST_S = 2.0  # of a host without requisites, in a full collection that has some on other hosts
 FAVOURED_OF_FIVE = 4
 NEW_ROWS = (
     f"INTO ready SELECT collection, CASE favoured WHEN 0 THEN {NEW} ELSE {FAVOURED} END, next_at, host"  # noqa: S608
@@ -361,8 +362,12 @@ class HostLeases:
     def lease_collection(self, worker: int, known: LoadedCollection, wanted: int) -> list[Lease]:
         self._check(worker)
         slots = self._visits.new_url_slots(known)
-        if known.is_swept:  # pages to be dismissed count towards no limit
-            slots = max(slots, wanted * VISITS_OF_NEW_LEASE)
+        # Pages to be dismissed count towards no limit; requisites to none of pages.
+        most = wanted * VISITS_OF_NEW_LEASE
+        if known.is_swept:
+            slots = max(slots, most)
+        elif slots < most and self._visits.has_requisites(known):
+            slots = max(slots, min(most, self._collections.requests_left(known)))
         hosts = self._leasable_hosts(worker, known, wanted, slots)
         each = min(VISITS_OF_NEW_LEASE, max(1, slots // max(1, len(hosts))))
         leases = [self._lease(worker, known, host, each) for host in hosts]
@@ -398,7 +403,9 @@ class HostLeases:
         self._db.run("UPDATE host SET delay_s = ? WHERE id = ?", (delay_s, host))
         visits = self._visits.hand_out(known, host, count, ahead=True)
         if not visits:
-            self._release_host(host, row.next_at)
+            is_for_requisites = not self._collections.free_slots(known) and self._visits.has_requisites(known)
+            rests_until = self._clock.now() + FULL_REST_S if is_for_requisites else 0.0  # so that other hosts are tried
+            self._release_host(host, max(row.next_at, rests_until))
         return self._describe(known, host, row._replace(delay_s=float(delay_s)), visits)
 
     @staticmethod

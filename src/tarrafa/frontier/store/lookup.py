@@ -126,7 +126,7 @@ class StoreLookup:
             (*key, HISTORY_MAX),
         )
         return replace(
-            UrlFacts(name, url, _state_name(state), UrlRole(role).name.lower(), *facts),
+            UrlFacts(name, url, _state_name(state), _role_name(role), *facts),
             place=self._queue_position(key) if state == UrlState.PENDING else None,
             waits_for_place=state == UrlState.PENDING and self._urls.page_replacement.is_without_place(known, key),
             history=[_past_visit(visit) for visit in reversed(history)],
@@ -193,6 +193,10 @@ def _samples(rows: list[tuple[Any, ...]]) -> Iterable[UrlSample]:
 def _past_visit(row: tuple[Any, ...]) -> PastVisit:
     number, at, status, length, changed, worker = row
     return PastVisit(number, at, status, length, None if changed is None else bool(changed), worker)
+
+
+def _role_name(role: int) -> str:
+    return UrlRole.PAGE.name.lower() if role == UrlRole.NEEDED_PAGE else UrlRole(role).name.lower()
 
 
 def _state_name(state: int) -> str:

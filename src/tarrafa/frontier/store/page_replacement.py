@@ -39,8 +39,8 @@ class PageReplacement:
             self._db.prefetch("standing", [(number, int(kept), in_links, host, url)])
             self._db.run(
                 "INSERT OR IGNORE INTO standing SELECT collection, ?, ?, host, id FROM url"
-                " WHERE host = ? AND collection = ? AND id = ? AND role = ? AND (depth > 0 OR NOT ?)",
-                (kept, in_links, *key, int(UrlRole.PAGE), kept),
+                " WHERE host = ? AND collection = ? AND id = ? AND role IN (?, ?) AND (depth > 0 OR NOT ?)",
+                (kept, in_links, *key, int(UrlRole.PAGE), int(UrlRole.NEEDED_PAGE), kept),
             )
 
     def remove(self, known: LoadedCollection, kept: bool, in_links: int, key: UrlKey) -> None:
@@ -173,8 +173,8 @@ class PageReplacement:
         if known.config.replaces_pages:
             self._db.run(
                 "INSERT INTO standing SELECT collection, state > 0, in_links, host, id FROM url"
-                " WHERE collection = ? AND role = 0 AND (state = 0 OR depth > 0 AND (state = 2 OR state = 1 AND EXISTS"
-                " (SELECT 1 FROM page"
+                " WHERE collection = ? AND role IN (0, 4) AND (state = 0 OR depth > 0 AND (state = 2 OR state = 1"
+                " AND EXISTS (SELECT 1 FROM page"
                 " WHERE page.host = url.host AND page.collection = url.collection AND page.id = url.id)))",
                 (number,),
             )

@@ -62,8 +62,9 @@ class Runs:
         """Put a URL aside that an earlier run left pending, and that is in no queue any more; a kept page stays
         kept."""
         state = UrlState.FETCHED if shown else UrlState.ASIDE
+        (role,) = self._db.url("role", key)
         self._db.update_url(key, "state = ?, shown = 0", int(state))
-        self._counters.move(known.row.id, UrlState.PENDING, state)
+        self._counters.move(known.row.id, UrlState.PENDING, state, role)
         self._counters.add(known.row.id, Bucket.LEFT_OVER, -1)
         if shown:
             self._counters.add(known.row.id, Bucket.SHOWN_PAGES, -1)

@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from tarrafa.config.sections import StrategyConfig
 from tarrafa.frontier.messages import DiscoveredUrl, UrlWeight, is_significant_rank_change, similar_ranks
 from tarrafa.frontier.ordering import order_of
@@ -17,7 +19,17 @@ from tarrafa.frontier.store.counters import Bucket
 from tarrafa.frontier.store.database import CLOSED, OPEN, SHOWN, SWEPT, SWEPT_RANK, UNSHOWN, UrlKey
 from tarrafa.frontier.store.page_replacement import PageReplacement
 from tarrafa.frontier.store.revisits import RevisitQueue
-from tarrafa.model import GIVEN_UP, UNKEPT_STATES, HostId, Status, UrlId, UrlRole, UrlState
+from tarrafa.model import (  # fmt: skip
+    GIVEN_UP,
+    LISTING_ROLES,
+    UNKEPT_STATES,
+    UNWANTED_PAGE,
+    HostId,
+    Status,
+    UrlId,
+    UrlRole,
+    UrlState,
+)
 from tarrafa.parse.public_suffix import PublicSuffixes
 
 RANK_COLUMNS = "url, sequence, in_links, attempts, role"  # that the rank of a URL depends on, with its id
@@ -31,6 +43,7 @@ CLOSED_SQL = (
     "SELECT host.id, failures, next_at, visited, refused FROM host JOIN work ON work.host = host.id"
     " WHERE host.id = ? AND collection = ?"
 )
+REQUISITE, NEEDED_PAGE = int(UrlRole.REQUISITE), int(UrlRole.NEEDED_PAGE)
 Queued = dict[HostId, int]  # URLs put into the queues and not yet counted in `work`, per host
 
 
@@ -73,9 +86,13 @@ class FrontierUrls:
             if offer.id in there or offer.id in new:
                 again.append((sequence, offer))
             else:
-                new[offer.id] = sequence, offer
+                is_both = offer.role == NEEDED_PAGE
+                new[offer.id] = sequence, self._with_first_role(known, offer, batch) if is_both else offer
         self._insert(known, list(new.values()), batch)
         for sequence, offer in again:
+            if offer.role == NEEDED_PAGE:  # a page, and needed by another page
+                self._offer_known(known, replace(offer, role=int(UrlRole.PAGE)), sequence, batch)
+                offer = replace(offer, role=int(UrlRole.REQUISITE))  # noqa: PLW2901
             self._offer_known(known, offer, sequence, batch)
         self.add_pending(collection, batch.queued)
 
@@ -86,6 +103,10 @@ class FrontierUrls:
         )
         if run < known.run or _was_swept(state, status, shown):
             self._rediscover(known, offer, sequence, batch)
+            return
+        is_need = offer.role == REQUISITE
+        if is_need or role == REQUISITE:
+            (self._offer_need if is_need else self._offer_as_page)(known, key, offer, batch)
             return
         if (offer.depth, offer.redirects) < (depth, redirects):
             self._lower(known, key, offer.depth, offer.redirects, state, batch.queued)
@@ -113,6 +134,70 @@ class FrontierUrls:
             self.page_replacement.remove(known, False, in_links, key)  # listings compete with no page
         if was_refused:
             self.requeue(known, key, state, queued)
+
+    # -- requisites of pages ----------------------------------------------------------------------------------
+
+    def _with_first_role(self, known: LoadedCollection, offer: DiscoveredUrl, batch: _Discovery) -> DiscoveredUrl:
+        """A new URL that is a page and a requisite is a requisite only, if it is not to be visited as a page."""
+        state, _ = self._first_state(known, offer, batch)
+        return offer if state == UrlState.PENDING else replace(offer, role=int(UrlRole.REQUISITE))
+
+    def _offer_need(self, known: LoadedCollection, key: UrlKey, offer: DiscoveredUrl, batch: _Discovery) -> None:
+        """A page needs a known URL. Whatever is archived as a page, sitemap or feed is there already."""
+        state, status, role, shown, fetched = self._db.url("state, status, role, shown, coalesce(fetched, 0)", key)
+        if role == UrlRole.REQUISITE:
+            is_settled = state not in (UrlState.PENDING, UrlState.HANDED_OUT)
+            if is_settled and offer.announced and offer.announced - fetched >= known.config.requisites.again:
+                self._queue_need(known, key, state, batch.queued)
+        elif role == UrlRole.PAGE and not shown:
+            if state in (UrlState.PENDING, UrlState.HANDED_OUT):
+                self._set_role(known, key, state, role, UrlRole.NEEDED_PAGE)
+            elif state == UrlState.TOO_DEEP or (state == UrlState.DROPPED and status in UNWANTED_PAGE):
+                self.turn_into_requisite(known, key, state, batch.queued)
+
+    def _offer_as_page(self, known: LoadedCollection, key: UrlKey, offer: DiscoveredUrl, batch: _Discovery) -> None:
+        """A link leads to a requisite: it is visited as a page, unless it is known not to be one that is wanted."""
+        state, kind = self._db.url("state, coalesce(type, '')", key)
+        limit = known.config.scope.depth_max
+        is_closed = batch.closed[offer.host] or (limit is not None and offer.depth > limit)
+        if offer.status or offer.role != UrlRole.PAGE or is_closed or (kind and not known.config.wants_type(kind)):
+            return
+        role = UrlRole.NEEDED_PAGE if state in (UrlState.PENDING, UrlState.HANDED_OUT) else UrlRole.PAGE
+        self.count_unkept(key, state, -1)
+        self._set_role(known, key, state, UrlRole.REQUISITE, role)
+        self._db.update_url(key, "depth = ?, redirects = ?", offer.depth, offer.redirects)
+        if state == UrlState.PENDING:
+            (in_links,) = self._db.url("in_links", key)
+            self.page_replacement.add(known, False, in_links, key)
+        if role == UrlRole.PAGE:
+            self._db.update_url(key, "state = 0, attempts = 0, blamed = 0, etag = NULL, last_modified = NULL")
+            self._counters.move(key[1], state, UrlState.PENDING)
+            self.requeue_counted(known, key, batch.queued)
+
+    def turn_into_requisite(self, known: LoadedCollection, key: UrlKey, state: int, queued: Queued) -> None:
+        """A URL that is not kept as a page is fetched as a requisite; it is in no queue."""
+        self.count_unkept(key, state, -1)
+        (role,) = self._db.url("role", key)
+        self._set_role(known, key, state, role, UrlRole.REQUISITE)
+        self._db.update_url(
+            key, "state = 0, redirects = 0, attempts = 0, blamed = 0, etag = NULL, last_modified = NULL"
+        )
+        self._counters.move(key[1], state, UrlState.PENDING, UrlRole.REQUISITE)
+        self.requeue_counted(known, key, queued)
+
+    def _queue_need(self, known: LoadedCollection, key: UrlKey, state: int, queued: Queued) -> None:
+        self.count_unkept(key, state, -1)
+        self._db.update_url(key, "state = 0, attempts = 0, blamed = 0")
+        self._counters.move(key[1], state, UrlState.PENDING, UrlRole.REQUISITE)
+        self.requeue_counted(known, key, queued)
+
+    def _set_role(self, known: LoadedCollection, key: UrlKey, state: int, before: int, after: UrlRole) -> None:
+        """Give a URL another role, and the place in its queue that belongs to it."""
+        facts = self._db.url(RANK_COLUMNS, key)
+        if state == UrlState.PENDING and UrlRole.REQUISITE in (before, after):
+            self._rerank(known, key, facts, (*facts[:4], int(after)))
+        self._db.update_url(key, "role = ?", int(after))
+        self._counters.count_role(key[1], state, before, after)
 
     def seed(self, collection: int, roots: Sequence[DiscoveredUrl]) -> None:
         """Add roots. A root that was visited at a greater depth is fetched again, and whole: only then does the graph
@@ -169,6 +254,9 @@ class FrontierUrls:
             self._counters.count_unkept(number, state, status, UrlRole.PAGE, count)
             if status:
                 self._counters.add_refused(number, status, count)
+        if known.config.is_faithful:
+            for (_, offer), (state, _) in zip(new, states, strict=True):
+                self._counters.count_role(number, state, UrlRole.PAGE, offer.role)
         pending = [one for one, (state, _) in zip(new, states, strict=True) if state == UrlState.PENDING]
         self._enqueue_new(known, pending, batch.queued)
 
@@ -188,10 +276,12 @@ class FrontierUrls:
 
     def _first_state(self, known: LoadedCollection, offer: DiscoveredUrl, batch: _Discovery) -> tuple[UrlState, int]:
         """State of a URL that this run finds for the first time, and the status for which it is not pending."""
-        limit = known.config.scope.depth_max
+        limit, closed = known.config.scope.depth_max, batch.closed[offer.host]
+        if offer.role == REQUISITE:  # the limits of pages do not hold for it
+            limit, closed = None, 0 if closed == Status.HOST_FULL else closed
         if limit is not None and offer.depth > limit:
             return UrlState.TOO_DEEP, 0
-        status = offer.status or batch.closed[offer.host]
+        status = offer.status or closed
         if not status:
             return UrlState.PENDING, 0
         return UrlState.FAILED if status in GIVEN_UP else UrlState.DROPPED, status
@@ -251,7 +341,8 @@ class FrontierUrls:
         now_shown = SHOWN if is_kept and is_waiting else UNSHOWN
         self._counters.add(number, Bucket.SHOWN_PAGES, (now_shown != UNSHOWN) - (shown != UNSHOWN))
         self._counters.count_unkept(number, state, status, role, -1)
-        role = offer.role if role == UrlRole.PAGE and not is_kept else role
+        before_role, role = role, _role_of_run(role, offer.role, is_kept=is_kept)
+        self._counters.count_role(number, state, before_role, role)
         self._counters.count_unkept(number, after, why or status, role, 1)
         self._db.update_url(
             key,
@@ -261,7 +352,7 @@ class FrontierUrls:
             max(offer.announced, announced or 0.0) or None, offer.parent or None, known.run, now_shown,
         )  # fmt: skip
         self.page_replacement.depth_changed(known, key)
-        self._counters.move(number, state, after)
+        self._counters.move(number, state, after, role)
         if after == UrlState.PENDING:
             counted = Queued() if state == UrlState.PENDING else batch.queued  # it was counted as pending before
             self.enqueue(known, key, (offer.url, sequence, in_links, 0, role), counted)
@@ -308,8 +399,9 @@ class FrontierUrls:
 
     def requeue(self, known: LoadedCollection, key: UrlKey, before: int, queued: Queued) -> None:
         """Queue a known URL again; its row has the state PENDING already, and `before` is its former state."""
+        (role,) = self._db.url("role", key)
         self.count_unkept(key, before, -1)
-        self._counters.move(known.row.id, before, UrlState.PENDING)
+        self._counters.move(known.row.id, before, UrlState.PENDING, role)
         self.requeue_counted(known, key, queued)
 
     def count_unkept(self, key: UrlKey, state: int, delta: int) -> None:
@@ -458,6 +550,12 @@ def _closed_status(
     if known.is_given_up(failures) and next_at > now:
         return Status.HOST_GIVEN_UP  # it failed too often, and its back-off is not over
     return 0
+
+
+def _role_of_run(before: int, offered: int, *, is_kept: bool) -> int:
+    """The role of a URL of an earlier run that this run has found."""
+    is_listing = before in LISTING_ROLES and offered in (UrlRole.PAGE, UrlRole.REQUISITE)
+    return before if is_kept or is_listing else offered
 
 
 def _was_swept(state: int, status: int | None, shown: int) -> bool:

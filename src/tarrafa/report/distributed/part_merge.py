@@ -21,7 +21,7 @@ from tarrafa.graph.dead_links_and_inlinks import GraphStatistics, LinkedUrl
 from tarrafa.index.index_state import PagesByFate
 from tarrafa.report.distributed.local_part import ReportPart
 from tarrafa.report.schema import StoragePart
-from tarrafa.report.visit_rows import NAME_TABLES, Rows, RowStore, VisitRows, keep_latest, keep_newest
+from tarrafa.report.visit_rows import NAME_TABLES, NEED_ROW, Rows, RowStore, VisitRows, keep_latest, keep_newest
 
 ROWS_AT_ONCE = 1 << 16
 LISTED = 10
@@ -57,20 +57,24 @@ def _merge_visits(parts: Sequence[VisitRows]) -> VisitRows:
         config=max((part.config for part in parts), key=lambda config: config[0]),
         deleted=max(part.deleted for part in parts),
         recorded=sum(part.recorded for part in parts),
+        needs_whole=all(part.needs_whole for part in parts),
     )
     interners = merged.interners()
-    with RowStore() as store:
+    with RowStore() as store, RowStore() as requisites, RowStore(kind=NEED_ROW) as needs:
         for part in parts:
             numbers = {
                 column: np.array([interners[column].number(name) for name in getattr(part, table)], np.int64)
                 for column, table in NAME_TABLES.items()
             }
-            for begin in range(0, len(part.rows), ROWS_AT_ONCE):
-                store.add_rows(_renumber_rows(part.rows[begin : begin + ROWS_AT_ONCE], numbers, merged.deleted))
+            for rows, kept in ((part.rows, store), (part.requisites, requisites)):
+                for begin in range(0, len(rows), ROWS_AT_ONCE):
+                    kept.add_rows(_renumber_rows(rows[begin : begin + ROWS_AT_ONCE], numbers, merged.deleted))
+            for begin in range(0, len(part.needs), ROWS_AT_ONCE):
+                needs.add_rows(np.array(part.needs[begin : begin + ROWS_AT_ONCE]))
             for host, server in part.software.items():
                 keep_newest(merged.software, int(numbers["host"][host]), server)
             _merge_notes(merged, part)
-        merged.rows = store.all()
+        merged.rows, merged.requisites, merged.needs = store.all(), requisites.all(), needs.all()
     return merged
 
 

@@ -27,10 +27,12 @@ from tarrafa.index.index_state import PagesByFate
 from tarrafa.report.distributed.local_part import PartRequest, ReportPart
 from tarrafa.report.schema import StoragePart
 from tarrafa.report.visit_rows import (
-    LICENSED,
+    ARCHIVED,
     NAME_CHARS_MAX,
     NAME_TABLES,
     NAMES_MAX,
+    NEED_ROW,
+    NEEDS_MAX,
     REDIRECTS_MAX,
     ROW,
     LatestRedirect,
@@ -55,12 +57,13 @@ PARTS_AT_ONCE = 8  # parts of several machines are held at once
 MOMENT_MAX, ELAPSED_MAX = 1e11, 1e7  # seconds: the year 5138; four months
 LEVEL = 1  # of zstandard: 3 saves 3 % of the bytes, and takes half as long again
 HOST_KEY = r"^[a-z]+://[^\s/]+:\d+$"
-FLAGS = 2 * LICENSED
+FLAGS = 2 * ARCHIVED
 
 HostKey = Annotated[str, Meta(pattern=HOST_KEY, max_length=TEXT_CHARS_MAX)]
 Short = Annotated[str, Meta(max_length=NAME_CHARS_MAX)]
 NameTable = Literal["types", "languages", "charsets", "collectors"]  # NAME_TABLES without hosts
 PartName = Literal["archive", "metadata", "frontier", "index", "graph", "triples", "captures", "other"]
+RowTable = Literal["rows", "requisites", "needs"]  # of `VisitRows`
 Kind = Literal["data", "index", "other"]
 REDIRECT_ROW = np.dtype([("url", "u8"), ("target", "u8"), ("visit", "u4"), ("code", "i2")])
 CollectionTimes = Annotated[
@@ -119,8 +122,10 @@ class PartRedirects(PartMessage, frozen=True):
 
 
 class PartRows(PartMessage, frozen=True):
-    """Visits, in the layout of ROW."""
+    """Visits of pages or of requisites, in the layout of ROW; or which page needs which requisite, in that of
+    NEED_ROW."""
 
+    table: RowTable
     content: bytes
 
 
@@ -140,6 +145,9 @@ class PartEnd(PartMessage, frozen=True):
     index: PagesByFate | None
     statements: Count | None
     graph: GraphStatistics | None
+    requisites: Count = 0
+    needs: Count = 0
+    needs_whole: bool = True
 
 
 class PartFailed(PartMessage, frozen=True):
@@ -166,7 +174,9 @@ _encode = msgspec.msgpack.Encoder().encode
 T = TypeVar("T")
 
 
-VERSION = wire_version(msgspec.json.schema(tuple[PartRequest, Frame]), ROW.descr, REDIRECT_ROW.descr, sys.byteorder)
+VERSION = wire_version(
+    msgspec.json.schema(tuple[PartRequest, Frame]), ROW.descr, REDIRECT_ROW.descr, NEED_ROW.descr, sys.byteorder
+)
 
 
 # -- encoding --------------------------------------------------------------------------------------------------------
@@ -194,8 +204,10 @@ def encode_part(part: ReportPart) -> Iterator[bytes]:
     moves = np.array([(url, one.target, one.visit, one.code) for url, one in visits.moved.items()], REDIRECT_ROW)
     for begin in range(0, len(moves), ROWS_PER_FRAME):
         yield encode_frame(PartRedirects(_columns_to_bytes(moves[begin : begin + ROWS_PER_FRAME])))
-    for begin in range(0, len(visits.rows), ROWS_PER_FRAME):
-        yield encode_frame(PartRows(_columns_to_bytes(visits.rows[begin : begin + ROWS_PER_FRAME])))
+    for table in get_args(RowTable):
+        rows = getattr(visits, table)
+        for begin in range(0, len(rows), ROWS_PER_FRAME):
+            yield encode_frame(PartRows(table, _columns_to_bytes(rows[begin : begin + ROWS_PER_FRAME])))
     yield encode_frame(_part_end(part))
 
 
@@ -206,7 +218,7 @@ def _part_end(part: ReportPart) -> PartEnd:
         config if len(config) <= CONFIG_BYTES_MAX else b"", _newest(visits.names),
         sorted(visits.runs.items())[-RUNS_MAX:], _newest(visits.deletions), visits.moved_whole,
         [(one.name, one.kind, one.bytes) for one in part.storage],  # type: ignore[misc]
-        part.index, part.statements, part.graph,
+        part.index, part.statements, part.graph, len(visits.requisites), len(visits.needs), visits.needs_whole,
     )  # fmt: skip
 
 
@@ -257,8 +269,9 @@ class PartReader:
 
     def __init__(self) -> None:
         self._waiting = bytearray()
-        self._store = RowStore(PARTS_AT_ONCE)
-        self._rows = 0
+        self._stores = {
+            table: RowStore(PARTS_AT_ONCE, NEED_ROW if table == "needs" else ROW) for table in get_args(RowTable)
+        }
         self._visits = VisitRows()
         self._most = dict.fromkeys(NAME_TABLES, -1)  # the largest number in each column
         self.messages = 0  # messages with progress or data
@@ -270,7 +283,8 @@ class PartReader:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._store.__exit__()
+        for store in self._stores.values():
+            store.__exit__()
 
     def feed(self, content: bytes) -> None:
         """Raises `ValueError` as soon as the data are known to be invalid."""
@@ -315,32 +329,43 @@ class PartReader:
                 for url, target, visit, code in _rows_from_bytes(content, REDIRECT_ROW).tolist():
                     visits.moved[url] = LatestRedirect(visit, code, target)
                 _require(len(visits.moved) <= REDIRECTS_MAX, "redirects")
-            case PartRows(content):
-                self._take_rows(_rows_from_bytes(content, ROW))
+            case PartRows(table, content):
+                self._take_rows(table, content)
             case PartEnd():
                 self._end(message)
             case PartFailed(why):
                 self.failed = why or "for no reason"
 
-    def _take_rows(self, rows: Rows) -> None:
-        self._rows += len(rows)
-        _require(self._rows <= ROWS_MAX, "visits")
-        if not len(rows):
-            return
+    def _take_rows(self, table: RowTable, content: bytes) -> None:
+        store, is_visits = self._stores[table], table != "needs"
+        rows = _rows_from_bytes(content, ROW if is_visits else NEED_ROW)
+        _require(store.rows + len(rows) <= (ROWS_MAX if is_visits else NEEDS_MAX), table)
+        if len(rows) and is_visits:
+            self._check_visits(rows)
+        if len(rows):
+            store.add_rows(rows)
+
+    def _check_visits(self, rows: Rows) -> None:
         at, elapsed = rows["at"], rows["elapsed_s"]
         whole = ((at >= 0) & (at <= MOMENT_MAX) & (elapsed >= 0) & (elapsed <= ELAPSED_MAX)).all()  # no NaN passes
         if not whole or int(rows["flags"].max()) >= FLAGS:
             raise ValueError("visits that cannot be")
         for column in self._most:
             self._most[column] = max(self._most[column], int(rows[column].max()))
-        self._store.add_rows(rows)
 
     def _end(self, rest: PartEnd) -> None:
         visits = self._visits
         numbers = (most < len(getattr(visits, NAME_TABLES[column])) for column, most in self._most.items())
-        if rest.rows != self._rows or not all(numbers) or max(visits.software, default=-1) >= len(visits.hosts):
+        sent = tuple(store.rows for store in self._stores.values())
+        if (
+            sent != (rest.rows, rest.requisites, rest.needs)
+            or not all(numbers)
+            or max(visits.software, default=-1) >= len(visits.hosts)
+        ):
             raise ValueError("what came does not hold together")
-        visits.rows, visits.recorded, visits.moved_whole = self._store.all(), rest.recorded, rest.moved_whole
+        visits.rows, visits.recorded, visits.moved_whole = self._stores["rows"].all(), rest.recorded, rest.moved_whole
+        visits.requisites, visits.needs = self._stores["requisites"].all(), self._stores["needs"].all()
+        visits.needs_whole = rest.needs_whole
         visits.config, visits.deleted = (rest.revision, rest.config), -inf if rest.deleted is None else rest.deleted
         visits.names, visits.runs, visits.deletions = dict(rest.names), dict(rest.runs), dict(rest.deletions)
         storage = [StoragePart(*part) for part in rest.storage]

@@ -122,7 +122,7 @@ class VisitMessage(msgspec.Struct, frozen=True):
     url: str
     id: str
     visit: int
-    role: str  # page, robots, sitemap or feed
+    role: str  # page, robots, sitemap, feed or requisite
     collection: str
     host: str
     wait_s: float

@@ -105,7 +105,7 @@ def _filter_new_urls(work: PostgresTransaction, collection: int, offers: list[Di
         " JOIN url u ON u.host = k.host AND u.collection = %b::bigint AND u.id = k.id"
         " JOIN work w ON w.host = u.host AND w.collection = u.collection"
         " JOIN collection c ON c.id = u.collection"
-        " WHERE (u.depth, u.redirects) <= (k.depth, k.redirects) AND (k.role = u.role OR u.role != 0)"
+        " WHERE (u.depth, u.redirects) <= (k.depth, k.redirects) AND (k.role = u.role OR u.role IN (1, 2, 4))"
         " AND k.announced <= coalesce(u.announced, 0) AND u.shown != %b::bigint"
         " AND u.run >= c.run AND w.run >= c.run"
         " AND (u.state != %b::bigint OR u.status IS DISTINCT FROM %b::bigint)",

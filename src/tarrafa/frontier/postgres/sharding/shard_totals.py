@@ -23,6 +23,7 @@ SUMMED_FIELDS = (
     "known", "fetched", "pending", "failed", "hosts", "pages_per_s", "handed_out", "dropped", "excluded", "too_deep",
     "visits", "requests", "bytes", "revisits", "changes", "passed_over", "table", "sites_chosen",
     "earlier", "requests_before", "visits_before", "aside", "again",
+    "requisites", "requisites_queue",
 )  # fmt: skip
 
 
