@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from tarrafa.server import connection_limits
@@ -21,7 +21,8 @@ GET = b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
 
 @dataclass
 class Server:
-    """Counts requests. /slow answers when `go` is set; /echo returns the length of the body; /big is long."""
+    """Counts requests. /slow answers when `go` is set; /echo returns the length of the body; /big is long.
+    /streamed sends its head at once, and its body when `go` is set."""
 
     port: int = 0
     requests: int = 0
@@ -43,6 +44,13 @@ class Server:
     async def big(self, request: Request) -> Response:
         self.requests += 1
         return PlainTextResponse("x" * (16 << 20))
+
+    async def streamed(self, request: Request) -> Response:
+        async def pieces() -> AsyncIterator[str]:
+            await self.go.wait()
+            yield "done\n"
+
+        return StreamingResponse(pieces())
 
     async def connect(self, client: str = "127.0.0.1") -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         return await asyncio.open_connection("127.0.0.1", self.port, local_addr=(client, 0))
@@ -76,6 +84,7 @@ async def serving(proxies: TrustedProxies = NO_PROXIES) -> AsyncIterator[Server]
         Route("/healthz", one.healthz),
         Route("/slow", one.slow),
         Route("/big", one.big),
+        Route("/streamed", one.streamed),
         Route("/echo", one.echo, methods=["POST"]),
     ]
     listening = bind("127.0.0.1", 0)
@@ -101,6 +110,24 @@ async def test_pipelined_requests_are_answered_one_after_the_other_and_in_order(
     answer = await server.ask(b"".join(requests) + request_once(b"/healthz"))
     bodies = [part.rpartition(b"\r\n\r\n")[2] for part in answer.split(b"HTTP/1.1 200 OK")[1:]]
     assert bodies == [b"%d" % n for n in range(300)] + [b"ok\n"]
+
+
+async def test_the_head_of_a_response_does_not_wait_for_a_body_that_comes_later(server):
+    reader, writer = await server.connect()
+    writer.write(request_once(b"/streamed"))
+    async with asyncio.timeout(END_S):
+        head = await reader.readuntil(b"\r\n\r\n")
+    server.go.set()
+    rest = await until_closed(reader)
+    writer.close()
+    assert head.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert rest == b"5\r\ndone\n\r\n0\r\n\r\n"
+
+
+async def test_a_response_without_a_body_has_its_head(server):
+    answer = await server.ask(request_once(b"/healthz").replace(b"GET", b"HEAD", 1))
+    assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert answer.endswith(b"\r\n\r\n")
 
 
 async def test_pipelined_requests_wait_in_the_socket_and_not_in_memory(server):

@@ -71,6 +71,17 @@ RateLimitOption = Annotated[
     typer.Option("--rate-limit", metavar="N/s", help="Requests allowed per client address: 10/s, 90/min; 0: no limit."),
 ]
 RateHere = Annotated[bool, typer.Option("--rate-limit-here", help="Limit clients on this machine, too.")]
+SearchProcesses = Annotated[
+    int | None,
+    typer.Option(
+        "--search-processes",
+        min=0,
+        max=64,
+        help="Processes that answer searches where these overlap, 100 MB each. Default: one for each processor, at "
+        "most 4, and none where there is only one.",
+        show_default=False,
+    ),
+]
 BehindProxy = Annotated[
     list[str] | None,
     typer.Option(

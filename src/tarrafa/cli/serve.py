@@ -21,6 +21,7 @@ from tarrafa.cli.options import (
     RateHere,
     RateLimitOption,
     ReplayUrl,
+    SearchProcesses,
     TokenFile,
 )
 from tarrafa.cli.search import ShardUrls, print_shard_states, remote_shards, shard_token
@@ -80,6 +81,7 @@ def serve(
     rate_limit: RateLimitOption = RATE_DEFAULT,
     rate_here: RateHere = False,
     behind_proxy: BehindProxy = None,
+    search_processes: SearchProcesses = None,
 ) -> None:
     """Serve the search page and its JSON API.
 
@@ -122,6 +124,7 @@ def serve(
         logs_queries=note_queries,
         sparql_limits=SparqlLimits(time_s=sparql_time, results=sparql_limit),
         replay=replay,
+        search_processes=search_processes,
     )
     run(directory, settings, host, port, ready)
 
@@ -142,6 +145,7 @@ def node(
     replay_url: ReplayUrl = "",
     rate_limit: RateLimitOption = RATE_DEFAULT,
     behind_proxy: BehindProxy = None,
+    search_processes: SearchProcesses = None,
     index_shards: IndexShards = None,
     scrub: Annotated[
         Literal["weekly", "daily", "off"],
@@ -182,7 +186,8 @@ def node(
         )
         console = Console(authenticator)
         try:
-            async with home, serve_node_pages(home, console, host, listening, token, public, rate, replay) as page:
+            pages = serve_node_pages(home, console, host, listening, token, public, rate, replay, search_processes)
+            async with home, pages as page:
                 if advice := authenticator.advice(host):
                     print_note(advice)
                 print_note(f"search page: {page}\nconsole:     {page}console   (Ctrl-C stops)")

@@ -8,7 +8,7 @@ the query language.
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any
@@ -246,8 +246,13 @@ def newest_commit(data: DataDirectory) -> tuple[int, ...]:
     """The identity of the newest commit, by reading one file; the first number changes when the index is rebuilt.
     `DataError` when there is no index yet.
     """
+    return _newest_commit(*_folder_and_meta(data))
+
+
+@lru_cache(64)  # data directories of parts
+def _folder_and_meta(data: DataDirectory) -> tuple[Path, Path]:
     folder = schema.folder(data)
-    return _newest_commit(folder, folder / "meta.json")
+    return folder, folder / "meta.json"
 
 
 def _newest_commit(folder: Path, meta: Path) -> tuple[int, ...]:
@@ -262,8 +267,7 @@ class IndexReader:
 
     def __init__(self, data: DataDirectory) -> None:
         self._data = data
-        self._path = schema.folder(data)
-        self._meta = self._path / "meta.json"
+        self._path, self._meta = _folder_and_meta(data)
         self._lock = threading.Lock()
         self._seen: tuple[int, ...] = ()
         self._folder = -1

@@ -88,20 +88,14 @@ class SandboxProcess:
             self._process = None
 
 
-class SandboxSocket:
-    """The child's end. To be made before any thread is started: with more than one, only root can leave the network."""
+class MessageSocket:
+    """The child's end of a socket: one message after another, each with its length before it."""
 
     def __init__(self, descriptor: int) -> None:
         self._socket = socket.socket(fileno=descriptor)
-        CompiledKernels.may_compile = False
-        drop_privileges()
 
     def fileno(self) -> int:
         return self._socket.fileno()
-
-    def send_ready(self) -> None:
-        """After this, the parent takes a death of this process for the fault of the message."""
-        self._socket.sendall(READY)
 
     def receive(self) -> bytearray:
         """The next message of the parent process; without a parent this process ends."""
@@ -119,6 +113,21 @@ class SandboxSocket:
                 os._exit(0)  # the parent process is gone
             rest = rest[got:]
         return whole
+
+
+class SandboxSocket(MessageSocket):
+    """The same in a sandbox. To be made before any thread is started: with more than one, only root can leave the
+    network.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        super().__init__(descriptor)
+        CompiledKernels.may_compile = False
+        drop_privileges()
+
+    def send_ready(self) -> None:
+        """After this, the parent takes a death of this process for the fault of the message."""
+        self._socket.sendall(READY)
 
 
 def drop_privileges() -> None:

@@ -8,9 +8,10 @@ cached. For any number of threads. Knows nothing of HTTP or HTML.
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from time import monotonic, perf_counter
 
 import msgspec
@@ -27,6 +28,7 @@ CACHE_AGE_MAX_S = 10.0
 OPERATOR_FILES = ("search.toml", "takedown.jsonl")  # below DATA
 
 SearchFunction = Callable[[SearchRequest], SearchResult]
+AsyncSearchFunction = Callable[[SearchRequest], Awaitable[SearchResult]]
 IndexVersionSource = Callable[[], Hashable]  # differs when results may
 
 
@@ -61,10 +63,14 @@ class SearchResultCache:
         found, version = self._cached(request)
         if found is not None:
             return found
-        result = self._search(request)
-        if not any(report.trouble for report in result.shards):
-            self._store(request, version, _CachedResult(result, self._now() + CACHE_AGE_MAX_S))
-        return result
+        return self._store(request, version, self._search(request))
+
+    async def search_by(self, search: AsyncSearchFunction, request: SearchRequest) -> SearchResult:
+        """The same for an event loop: what is not cached is searched by `search`."""
+        found, version = self._cached(request)
+        if found is not None:
+            return found
+        return self._store(request, version, await search(request))
 
     def cached(self, request: SearchRequest) -> SearchResult | None:
         """The result if it is cached; nothing is searched."""
@@ -83,25 +89,37 @@ class SearchResultCache:
             self._kept.move_to_end(request)
             return msgspec.structs.replace(kept.result, time_s=round(perf_counter() - started, 6)), version
 
-    def _store(self, request: SearchRequest, version: Hashable, new: _CachedResult) -> None:
+    def _store(self, request: SearchRequest, version: Hashable, result: SearchResult) -> SearchResult:
+        """Cache a complete result, and return it."""
+        if any(report.trouble for report in result.shards):
+            return result
+        new = _CachedResult(result, self._now() + CACHE_AGE_MAX_S)
         with self._lock:
             if version != self._cached_version:  # the index has changed during the search
-                return
+                return result
             old = self._kept.pop(request, None)
             self._kept[request] = new
             self._weight += new.weight - (old.weight if old is not None else 0)
             while self._weight > self._most:
                 _, dropped = self._kept.popitem(last=False)
                 self._weight -= dropped.weight
+        return result
 
 
 def index_version(data: DataDirectory) -> Hashable:
     """The newest commit of each part of an index, and the files that may change what is shown of it."""
+    layout, *others = _files_of(data)
     try:
-        commits = [_commit(part) for part in _parts_at(data, file_fingerprint(path_of(data)))]
+        commits = [_commit(part) for part in _parts_at(data, file_fingerprint(layout))]
     except DataError:  # the searcher reports it
         commits = []
-    return *commits, *(file_fingerprint(data.root / name) for name in OPERATOR_FILES)
+    return *commits, *map(file_fingerprint, others)
+
+
+@lru_cache(16)  # data directories; to make the paths takes longer than to look at the files
+def _files_of(data: DataDirectory) -> list[Path]:
+    """The file that names the parts of an index, and the operator's files."""
+    return [path_of(data), *(data.root / name for name in OPERATOR_FILES)]
 
 
 @lru_cache(16)  # data directories and their layouts

@@ -20,7 +20,8 @@
     /nodes/v1/                             for worker nodes (internal/node_endpoint.py)
     /shard/                                for searches of other nodes (internal/shard_endpoint.py), where enabled
 
-Promises: the event loop never waits for a disk (search and graph run in threads).
+Promises: the event loop never waits for a disk (search and graph run in threads or other processes); it only looks
+whether a few small files have changed, before it takes a result from the cache.
 """
 
 import logging
@@ -66,6 +67,7 @@ from tarrafa.server.replay.replay_site import NO_REPLAY, ReplaySite, ReplayState
 from tarrafa.server.replay.wabac_package import WabacPackage, load_package
 from tarrafa.server.search.query_log import AskedQueries, QueryLog, query_report
 from tarrafa.server.search.routes import SearchRoutes
+from tarrafa.server.search.search_pool import SearchPool
 from tarrafa.server.security_headers import SecurityHeadersMiddleware
 from tarrafa.server.sparql_endpoint import SparqlEndpoint
 from tarrafa.triples.sparql_pool import SparqlLimits, SparqlPool
@@ -124,7 +126,8 @@ class SiteSettings:
     public URL of the site, `address` that of a remote frontier; `console` is for operators; `rate` limits the requests
     of others; `nodes` lets worker nodes join. With `crawler_token`, external crawlers may crawl for the frontier at
     `address`, by default that of the data directory; with `shard_token`, other machines may search the local index (an
-    empty token: without a check). `replay` is where archived pages are replayed.
+    empty token: without a check). `replay` is where archived pages are replayed. `search_processes`: see
+    `SearchPool`.
     """
 
     status: StatusSource | None = None
@@ -139,6 +142,7 @@ class SiteSettings:
     logs_queries: bool = True
     sparql_limits: SparqlLimits | None = None
     replay: ReplaySite | None = None
+    search_processes: int | None = None
 
     @property
     def proxies(self) -> TrustedProxies:
@@ -155,9 +159,10 @@ def create_app(
     shard: Starlette | None = None,
     queries: QueryLog | None = None,
     sparql: SparqlPool | None = None,
+    pool: SearchPool | None = None,
 ) -> Starlette:
     """The whole site. `crawlers` serves external crawlers, `shard` searches over several machines; `queries` logs
-    queries; `sparql` queries the triple store, and its owner closes it.
+    queries; `sparql` queries the triple store, and `pool` searches (without it, threads do); their owner closes them.
     """
     status, console, rate, public = settings.status, settings.console, settings.rate, settings.public
     searcher = settings.searcher or Searcher.open(data)
@@ -168,7 +173,13 @@ def create_app(
     record = queries.record if queries is not None else None
     asked = AskedQueries(data) if queries is not None else None
     search = SearchRoutes(
-        searcher, pages, lambda: (searcher.present_shards, index_version(data)), record, time.time, asked
+        searcher,
+        pool or SearchPool(data, searcher, 0),
+        pages,
+        lambda: (searcher.present_shards, index_version(data)),
+        record,
+        time.time,
+        asked,
     )
     captures = CaptureStore(data)
     replay, by_host_name = _replay(settings, captures)

@@ -50,6 +50,7 @@ async def serve_node_pages(
     public: str = "",
     rate: RateLimit | None = None,
     replay: ReplaySite | None = None,
+    search_processes: int | None = None,
 ) -> AsyncIterator[str]:
     """Serve search page and console, and yield their address. With a token, other nodes can join, and a search covers
     their indexes."""
@@ -63,7 +64,7 @@ async def serve_node_pages(
             searcher = Searcher.over_changing_shards(node.data, shards)
         settings = SiteSettings(
             status=node.overview, searcher=searcher, public=public, address=node.remote_frontier, console=console,
-            rate=rate, nodes=node_app, replay=replay,
+            rate=rate, nodes=node_app, replay=replay, search_processes=search_processes,
         )  # fmt: skip
         serving = serve(node.data, settings, host, stop=stop, on_ready=ready.set_result, listening=listening)
         server = asyncio.create_task(serving)

@@ -12,20 +12,24 @@ import errno
 import signal
 import socket
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 
 import uvicorn
+import uvloop
 from starlette.applications import Starlette
 
 from tarrafa.crawl.supervisor.takedown_and_deletion_sync import takedown_and_deletion_sync_running
 from tarrafa.errors import ListenError
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.search.scatter_gather import open_local_shard
+from tarrafa.search.searcher import Searcher
 from tarrafa.server.app import DEFAULT_SETTINGS, SiteSettings, create_app
 from tarrafa.server.auth.request_origin import NO_PROXIES, TrustedProxies
 from tarrafa.server.connection_limits import ConnectionTable, LimitedHttpProtocol
 from tarrafa.server.internal.shard_endpoint import create_shard_app
 from tarrafa.server.search.query_log import QueryLog
+from tarrafa.server.search.search_pool import SearchPool
 from tarrafa.triples.sparql_pool import SparqlPool
 
 HOST, PORT = "127.0.0.1", 8080
@@ -100,7 +104,10 @@ async def serve(
         sparql = stack.enter_context(SparqlPool(data, settings.sparql_limits))
         if console is not None:
             await console.authenticator.open()
-        app = create_app(data, settings, crawlers, shard, queries, sparql)
+        searcher = settings.searcher or Searcher.open(data)
+        settings = replace(settings, searcher=searcher)
+        pool = stack.enter_context(SearchPool(data, searcher, settings.search_processes))
+        app = create_app(data, settings, crawlers, shard, queries, sparql, pool)
 
         def closing() -> None:
             sparql.close()
@@ -162,4 +169,4 @@ def run(
             loop.add_signal_handler(number, stop.set)
         await serve(data, settings, host, stop=stop, on_ready=on_ready, listening=listening)
 
-    asyncio.run(until_signalled())
+    uvloop.run(until_signalled())

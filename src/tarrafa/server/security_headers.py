@@ -5,7 +5,8 @@ SPARQL editor allows one more style, by its hash), no referrer is sent to linked
 only http and https URLs become links; a redirect stays on this site. Knows nothing of the content.
 """
 
-from starlette.datastructures import MutableHeaders
+from collections.abc import Iterable
+
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 CONTENT_SECURITY_POLICY = (
@@ -35,27 +36,34 @@ class SecurityHeadersMiddleware:
     """Adds the headers to every response, errors included. `secure`: the public URL is https."""
 
     def __init__(self, app: ASGIApp, secure: bool = False) -> None:
-        self._app, self._secure = app, secure
+        always = {name: value for name, value in HEADERS.items() if name not in OVERRIDABLE_HEADERS}
+        always |= {HSTS_HEADER: HSTS_VALUE} if secure else {}
+        default = {name: HEADERS[name] for name in OVERRIDABLE_HEADERS} | {"Cache-Control": "no-cache"}
+        self._app, self._always, self._default = app, _raw(always), _raw(default)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def shielded(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
-                    headers[name] = value if name not in OVERRIDABLE_HEADERS else headers.get(name, value)
-                if self._secure:
-                    headers[HSTS_HEADER] = HSTS_VALUE
-                headers.setdefault("Cache-Control", "no-cache")
-                if "Location" in headers:
-                    headers["Location"] = _own_path(headers["Location"])
+                message["headers"] = self._with_security(message.get("headers", ()))
             await send(message)
 
         await self._app(scope, receive, shielded)
 
+    def _with_security(self, headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+        own = [(name.lower(), value) for name, value in headers]
+        own = [one for one in own if one[0] not in self._always]
+        kept = [(name, _own_path(value) if name == b"location" else value) for name, value in own]
+        given = {name for name, _ in kept}
+        return [*kept, *self._always.items(), *(one for one in self._default.items() if one[0] not in given)]
 
-def _own_path(location: str) -> str:
+
+def _raw(headers: dict[str, str]) -> dict[bytes, bytes]:
+    return {name.lower().encode(): value.encode() for name, value in headers.items()}
+
+
+def _own_path(location: bytes) -> bytes:
     """A redirect without scheme and host: Starlette repeats the Host header, in which a client may write any name."""
-    return location if location[:1] == "/" else "/" + location.partition("://")[2].partition("/")[2].lstrip("/\\")
+    return location if location[:1] == b"/" else b"/" + location.partition(b"://")[2].partition(b"/")[2].lstrip(b"/\\")
 
 
 def safe_href(url: str) -> str:

@@ -1,5 +1,6 @@
 """The search page: filters, orders, switches, two languages, formats; every link keeps what was chosen."""
 
+import asyncio
 import csv
 import io
 import json
@@ -19,6 +20,7 @@ from tarrafa.search.request import SearchRequest
 from tarrafa.search.searcher import Searcher
 from tarrafa.server.page_responses import PageResponses
 from tarrafa.server.search.routes import SearchRoutes
+from tarrafa.server.search.search_pool import SearchPool
 from tests.graph.archived_web import a_record, new_data, write
 from tests.server.conftest import RunningSite, links
 
@@ -267,8 +269,10 @@ HOSTILE = "<script>alert('x')</script>\"><img src=x>{{7*7}}%s{0}"
 
 def drawn(data: DataDirectory, result: SearchResult, query: str = f"q={WORD}") -> str:
     scope = {"type": "http", "method": "GET", "path": "/", "query_string": query.encode(), "headers": []}
-    pages = SearchRoutes(FixedSearcher(result), PageResponses(data, None), lambda: None, None, lambda: NOW)
-    return bytes(pages.search(Request(scope)).body).decode()
+    searcher = FixedSearcher(result)
+    pool = SearchPool(data, searcher, 0)
+    pages = SearchRoutes(searcher, pool, PageResponses(data, None), lambda: None, None, lambda: NOW)
+    return bytes(asyncio.run(pages.search(Request(scope))).body).decode()
 
 
 def a_result(total: int = 1, **told: object) -> SearchResult:

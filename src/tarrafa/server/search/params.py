@@ -16,8 +16,9 @@ Knows nothing of the search itself or of HTML.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, timedelta
+from functools import lru_cache
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote_plus
 
 import msgspec
 from starlette.datastructures import QueryParams
@@ -85,9 +86,10 @@ class SearchParams(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_query(cls, given: QueryParams) -> "SearchParams":
-        values: dict[str, Any] = {name: _line(given.get(name, "")) for name in TEXT_PARAMS}
-        values |= {name: given.get(name) == "1" for name in SWITCH_PARAMS}
-        return cls(**values | {"q": given.get("q", "").strip()})
+        plain = dict(given.items())  # to look up each parameter in `given` took 10 us of a request
+        values: dict[str, Any] = {name: _line(plain[name]) for name in TEXT_PARAMS if name in plain}
+        values |= {name: plain[name] == "1" for name in SWITCH_PARAMS if name in plain}
+        return cls(**values | {"q": plain.get("q", "").strip()})
 
     @property
     def is_empty(self) -> bool:
@@ -133,8 +135,14 @@ TEXT_PARAMS = [field.name for field in msgspec.structs.fields(SearchParams) if f
 
 def address(path: str, **values: object) -> str:
     """A link within the site; empty and False values are left out."""
-    kept = _non_empty(values)
-    return f"{path}?{urlencode(kept)}" if kept else path
+    kept = [f"{_quoted(name)}={_quoted(value)}" for name, value in _non_empty(values)]
+    return f"{path}?{'&'.join(kept)}" if kept else path
+
+
+@lru_cache(1_000)
+def _quoted(text: str) -> str:
+    """A page of results has seventy links with the same query in them."""
+    return quote_plus(text)
 
 
 def integer_param(given: QueryParams, name: str, default: int) -> int:

@@ -14,6 +14,7 @@ from datetime import UTC, date, datetime
 from time import monotonic
 from urllib.parse import quote
 
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -30,6 +31,7 @@ from tarrafa.server.page_responses import NO_URL, PageResponses, json_response
 from tarrafa.server.search import feeds
 from tarrafa.server.search.params import SearchParams, filter_menus, integer_param, page_number_param, search_switches
 from tarrafa.server.search.query_log import AskedQueries
+from tarrafa.server.search.search_pool import SearchPool
 
 FEED_HITS = 20
 CSV_HITS = HITS_MAX
@@ -47,13 +49,14 @@ class SearchRoutes:
     def __init__(
         self,
         searcher: Searcher,
+        pool: SearchPool,
         responses: PageResponses,
         version: IndexVersionSource,
         record: RecordQuery | None,
         now: Callable[[], float],
         asked: AskedQueries | None = None,
     ) -> None:
-        self._searcher, self._responses, self._version = searcher, responses, version
+        self._searcher, self._pool, self._responses, self._version = searcher, pool, responses, version
         self._cache = SearchResultCache(searcher.search, version)
         self._record, self._now, self._asked = record, now, asked
         self._languages: tuple[object, float, list[str]] = (None, 0.0, [])
@@ -73,13 +76,19 @@ class SearchRoutes:
 
     # -- for people ------------------------------------------------------------------------------------------------
 
-    def search(self, request: Request) -> Response:
+    async def search(self, request: Request) -> Response:
         params, page = SearchParams.from_query(request.query_params), page_number_param(request.query_params, "page")
         if params.is_empty:
-            return self._responses.html(request, "home.html", urls=self._count_urls())
+            return await run_in_threadpool(self._home, request)
         offset = (page - 1) * PER_PAGE
-        result = self._search(params, PER_PAGE, offset, people=request.method == "GET")
-        _ = self._responses.translator(request)
+        result = await self._search(params, PER_PAGE, offset, people=request.method == "GET")
+        return await run_in_threadpool(self._results_page, request, params, page, result)
+
+    def _home(self, request: Request) -> Response:
+        return self._responses.html(request, "home.html", urls=self._count_urls())
+
+    def _results_page(self, request: Request, params: SearchParams, page: int, result: SearchResult) -> Response:
+        offset, _ = (page - 1) * PER_PAGE, self._responses.translator(request)
         return self._responses.html(
             request,
             "search_results.html",
@@ -106,22 +115,32 @@ class SearchRoutes:
 
     # -- for programs ----------------------------------------------------------------------------------------------
 
-    def as_json(self, request: Request) -> Response:
-        result, _ = self._search_from_request(request, PER_PAGE, people=True)
+    async def as_json(self, request: Request) -> Response:
+        result, _ = await self._search_from_request(request, PER_PAGE, people=True)
         return json_response(result.in_english())
 
-    def as_csv(self, request: Request) -> Response:
-        result, offset = self._search_from_request(request, CSV_HITS, people=True)
+    async def as_csv(self, request: Request) -> Response:
+        result, offset = await self._search_from_request(request, CSV_HITS, people=True)
         headers = {"Content-Disposition": 'attachment; filename="search.csv"'} | _missing_shards_header(result)
-        return Response(feeds.to_csv(result, offset), media_type=feeds.CSV_TYPE, headers=headers)
+        return Response(
+            await run_in_threadpool(feeds.to_csv, result, offset), media_type=feeds.CSV_TYPE, headers=headers
+        )
 
-    def as_rss(self, request: Request) -> Response:
-        feed = self._feed(request)
-        return Response(feeds.to_rss(feed), media_type=feeds.RSS_TYPE, headers=_missing_shards_header(feed.result))
+    async def as_rss(self, request: Request) -> Response:
+        feed = await self._feed(request)
+        return Response(
+            await run_in_threadpool(feeds.to_rss, feed),
+            media_type=feeds.RSS_TYPE,
+            headers=_missing_shards_header(feed.result),
+        )
 
-    def as_atom(self, request: Request) -> Response:
-        feed = self._feed(request)
-        return Response(feeds.to_atom(feed), media_type=feeds.ATOM_TYPE, headers=_missing_shards_header(feed.result))
+    async def as_atom(self, request: Request) -> Response:
+        feed = await self._feed(request)
+        return Response(
+            await run_in_threadpool(feeds.to_atom, feed),
+            media_type=feeds.ATOM_TYPE,
+            headers=_missing_shards_header(feed.result),
+        )
 
     def opensearch(self, request: Request) -> Response:
         content = feeds.opensearch_description(self._responses.site_url(request), self._responses.translator(request))
@@ -139,9 +158,9 @@ class SearchRoutes:
         several = [*asked, *self._searcher.suggest(text, SUGGESTIONS)]
         return list({one.casefold(): one for one in reversed(several)}.values())[::-1][:SUGGESTIONS]
 
-    def _feed(self, request: Request) -> feeds.SearchFeed:
+    async def _feed(self, request: Request) -> feeds.SearchFeed:
         """Feed readers repeat their request: it is not logged as a query."""
-        result, offset = self._search_from_request(request, FEED_HITS, people=False)
+        result, offset = await self._search_from_request(request, FEED_HITS, people=False)
         base, params = self._responses.site_url(request), SearchParams.from_query(request.query_params)
         n = integer_param(request.query_params, "n", FEED_HITS)
         own = params.address(request.url.path, n=n if n != FEED_HITS else "", offset=offset or "")
@@ -150,13 +169,14 @@ class SearchRoutes:
 
     # -- both ------------------------------------------------------------------------------------------------------
 
-    def _search_from_request(self, request: Request, n: int, people: bool) -> tuple[SearchResult, int]:
+    async def _search_from_request(self, request: Request, n: int, people: bool) -> tuple[SearchResult, int]:
         given = request.query_params
         n, offset = integer_param(given, "n", n), integer_param(given, "offset", 0)
-        return self._search(SearchParams.from_query(given), n, offset, people and request.method == "GET"), offset
+        is_counted = people and request.method == "GET"
+        return await self._search(SearchParams.from_query(given), n, offset, is_counted), offset
 
-    def _search(self, params: SearchParams, n: int, offset: int, people: bool) -> SearchResult:
-        result = self._cache.search(params.search_request(n, offset, self._today()))
+    async def _search(self, params: SearchParams, n: int, offset: int, people: bool) -> SearchResult:
+        result = await self._cache.search_by(self._pool.search, params.search_request(n, offset, self._today()))
         is_new = params.q and not offset and not params.is_narrowed and not params.like  # else a query is looked into
         if people and is_new and self._record is not None:
             is_other = result.instead == INSTEAD_SPELLING or (result.instead and params.all)
