@@ -29,13 +29,12 @@ from tarrafa.frontier.store.sqlite_frontier import read_revisit_pages
 from tarrafa.revisit import optimal_frequency
 from tarrafa.revisit.change_rate import DAY_S
 from tarrafa.revisit.policy import RATE_MIN
-from tarrafa.revisit.visit_value import staleness
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.simulate import event_simulation, web_model
 from tarrafa.simulate.policy_controllers import POLICY_NAMES, PolicyName, SimulationSettings
 from tarrafa.simulate.web_model import SimulatedCrawler, SimulatedDocument, SimulatedServer
 
-SAMPLE_MIN, SAMPLE_MAX = 50, 1_500
+SAMPLE_MIN, SAMPLE_GOOD, SAMPLE_MAX = 50, 500, 1_500
 DAYS_MIN, DAYS_MAX = 3.0, 365.0
 ROUNDS = 8.0  # visits to each page, on average; the first half of them is not measured
 PAUSE_MIN_S = 0.05
@@ -184,8 +183,8 @@ def forecast(
 
 
 def _simulated_days(stock: PageArrays, per_day: float) -> float:
-    """Days of a run: several visits to each page; some days, as far as the smallest sample allows."""
-    share = min(1.0, SAMPLE_MIN / len(stock.rates))
+    """Days of a run: several visits to each page; some days, as far as a good sample allows."""
+    share = min(1.0, SAMPLE_GOOD / len(stock.rates))
     changes_per_day = float(stock.rates.sum()) * DAY_S
     affordable = min(VISITS_MAX / (2 * per_day * share), CHANGES_MAX / max(changes_per_day * share, 1e-9))
     return min(max(min(DAYS_MIN, affordable), ROUNDS * len(stock.rates) / per_day), DAYS_MAX)
@@ -209,15 +208,23 @@ def _long_run(stock: PageArrays, per_day: float, interval_min: float) -> Freshne
     solved = optimal_frequency.solve(
         stock.estimates, stock.weights, stock.servers, stock.caps(interval_min), per_day / DAY_S
     )
-    gaps = 1.0 / np.maximum(solved.frequencies, 1e-300)
-    found = []
-    for seed in range(DRAWS):
-        expected = _draw_rates(stock.alphas, stock.betas, seed) * gaps
-        # The mean of e^(-y) over an interval: staleness() of each, for whole arrays.
-        fresh = np.where(expected < 1e-6, 1.0 - expected / 2.0, -np.expm1(-expected) / np.maximum(expected, 1e-300))
-        found.append(_mean(fresh, stock.weights))
+    gaps = _gaps(solved.frequencies, interval_min)
+    found = [_freshness(stock, _draw_rates(stock.alphas, stock.betas, seed), gaps) for seed in range(DRAWS)]
     low, likely, high = (round(float(value), 4) for value in np.quantile(found, (0.05, 0.5, 0.95)))
     return FreshnessRange(likely, low, high)
+
+
+def _gaps(frequencies: Floats, interval_min: float) -> Floats:
+    """Times between two visits; the bound by hosts knows nothing of the least interval of a page."""
+    gaps: Floats = np.maximum(1.0 / np.maximum(frequencies, 1e-300), interval_min)
+    return gaps
+
+
+def _freshness(stock: PageArrays, rates: Floats, gaps: Floats) -> float:
+    """The mean of e^(-rate age) over the gaps: one minus `staleness()` of each, for whole arrays."""
+    expected = rates * gaps
+    fresh = np.where(expected < 1e-6, 1.0 - expected / 2.0, -np.expm1(-expected) / np.maximum(expected, 1e-300))
+    return _mean(fresh, stock.weights)
 
 
 def _mean(values: Floats, weights: Floats) -> float:
@@ -283,7 +290,7 @@ def _budget_forecast(stock: PageArrays, per_day: float, interval_min: float) -> 
     caps, rate = stock.caps(interval_min), per_day / DAY_S
     solved = optimal_frequency.solve(stock.rates, stock.weights, stock.servers, caps, rate)
     each = _level(caps / np.bincount(stock.servers), np.bincount(stock.servers), rate)[stock.servers]
-    stale = np.array([staleness(y) for y in (stock.rates / np.maximum(each, 1e-300)).tolist()])
-    return BudgetForecast(
-        round(per_day, 2), round(1.0 - solved.staleness, 4), round(1.0 - _mean(stale, stock.weights), 4)
+    index, uniform = (
+        _freshness(stock, stock.rates, _gaps(frequencies, interval_min)) for frequencies in (solved.frequencies, each)
     )
+    return BudgetForecast(round(per_day, 2), round(index, 4), round(uniform, 4))
