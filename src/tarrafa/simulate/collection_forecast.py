@@ -41,6 +41,7 @@ PAUSE_MIN_S = 0.05
 MULTIPLES = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 VISITS_MAX, CHANGES_MAX = 60_000, 300_000  # in one run: beyond them the sample shrinks
 DRAWS = 100  # Webs for an interval
+LIMIT_STEPS = 8
 Z_90 = 1.645  # nine of ten values of a normal distribution lie within so many standard deviations
 
 Floats = npt.NDArray[np.float64]
@@ -205,19 +206,30 @@ def _fresh_now(stock: PageArrays) -> FreshnessRange:
 
 def _long_run(stock: PageArrays, per_day: float, interval_min: float) -> FreshnessRange:
     """Freshness under the index policy's frequencies, made from the estimates, on many Webs that may be true."""
-    solved = optimal_frequency.solve(
-        stock.estimates, stock.weights, stock.servers, stock.caps(interval_min), per_day / DAY_S
-    )
-    gaps = _gaps(solved.frequencies, interval_min)
+    gaps = 1.0 / np.maximum(_index_frequencies(stock, stock.estimates, per_day / DAY_S, interval_min), 1e-300)
     found = [_freshness(stock, _draw_rates(stock.alphas, stock.betas, seed), gaps) for seed in range(DRAWS)]
     low, likely, high = (round(float(value), 4) for value in np.quantile(found, (0.05, 0.5, 0.95)))
     return FreshnessRange(likely, low, high)
 
 
-def _gaps(frequencies: Floats, interval_min: float) -> Floats:
-    """Times between two visits; the bound by hosts knows nothing of the least interval of a page."""
-    gaps: Floats = np.maximum(1.0 / np.maximum(frequencies, 1e-300), interval_min)
-    return gaps
+def _index_frequencies(stock: PageArrays, rates: Floats, per_s: float, interval_min: float) -> Floats:
+    """Visits per second of each page under the index policy. The optimum knows limits of hosts only: pages that would
+    be visited more often than `interval_min` allows get that much, and the others share what is left."""
+    most = 1.0 / interval_min if interval_min > 0 else math.inf
+    caps, found = stock.caps(interval_min), np.zeros(len(rates))
+    limited = np.zeros(len(rates), dtype=bool)
+    for _ in range(LIMIT_STEPS):
+        free = ~limited
+        used = np.bincount(stock.servers[limited], minlength=len(caps)) * most if limited.any() else np.zeros(len(caps))
+        left, budget = np.maximum(caps - used, 0.0), max(per_s - float(used.sum()), 0.0)
+        solved = optimal_frequency.solve(rates[free], stock.weights[free], stock.servers[free], left, budget)
+        found[free] = solved.frequencies
+        over = free & (found > most * (1 + 1e-9))
+        if not over.any():
+            break
+        limited |= over
+        found[limited] = most
+    return found
 
 
 def _freshness(stock: PageArrays, rates: Floats, gaps: Floats) -> float:
@@ -288,9 +300,9 @@ def _level(most: Floats, sizes: npt.NDArray[np.int64], rate: float) -> Floats:
 
 def _budget_forecast(stock: PageArrays, per_day: float, interval_min: float) -> BudgetForecast:
     caps, rate = stock.caps(interval_min), per_day / DAY_S
-    solved = optimal_frequency.solve(stock.rates, stock.weights, stock.servers, caps, rate)
+    best = _index_frequencies(stock, stock.rates, rate, interval_min)
     each = _level(caps / np.bincount(stock.servers), np.bincount(stock.servers), rate)[stock.servers]
     index, uniform = (
-        _freshness(stock, stock.rates, _gaps(frequencies, interval_min)) for frequencies in (solved.frequencies, each)
+        _freshness(stock, stock.rates, 1.0 / np.maximum(frequencies, 1e-300)) for frequencies in (best, each)
     )
     return BudgetForecast(round(per_day, 2), round(index, 4), round(uniform, 4))
