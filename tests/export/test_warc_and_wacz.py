@@ -31,6 +31,7 @@ from tests.cli.test_captures import run
 from tests.warc_check import check_warc_file
 
 EVERYTHING = Selection()
+CAPTURES = ("response", "revisit", "resource")
 
 
 @contextmanager
@@ -64,7 +65,7 @@ def payloads(path: Path) -> dict[tuple[str, str], bytes]:
         return {
             (one.rec_headers.get("WARC-Target-URI"), one.rec_headers.get("WARC-Date")): one.raw_stream.read()
             for one in ArchiveIterator(stream, no_record_parse=True)
-            if one.rec_type in ("response", "revisit")
+            if one.rec_type in CAPTURES
         }
 
 
@@ -73,7 +74,7 @@ def test_an_export_of_everything_has_every_capture_that_may_be_shown_and_is_soun
     done = warc(data, target)
     shown = list(CapturesReader(data).scan(KeyRange()))
     expected = {(one.url, one.place if one.revisit is None else one.revisit) for one in shown}
-    found = [one for one in records(target) if one[0] in ("response", "revisit")]
+    found = [one for one in records(target) if one[0] in CAPTURES]
     assert len(found) == len(expected) == done.copied.captures
     assert not any(url == SHY for _, url, _ in records(target))
     assert check_warc_file(target) == len(records(target))
@@ -99,12 +100,12 @@ def test_records_are_copied_byte_for_byte_with_their_requests(data, tmp_path):
 def test_a_revisit_brings_the_record_that_it_refers_to(data, tmp_path):
     target = tmp_path / "revisits.warc.gz"
     done = warc(data, target, prefixes=[PAGE], since="20260922", until="20260922235959")  # a revisit of the day before
-    kinds = {kind: date for kind, url, date in records(target) if kind in ("response", "revisit")}
+    kinds = {kind: date for kind, url, date in records(target) if kind in CAPTURES}
     assert kinds["revisit"].startswith("2026-09-22") and kinds["response"].startswith("2026-09-21")
     assert (done.copied.captures, done.unresolved) == (2, 0)
     later = tmp_path / "confirmed.warc.gz"
     warc(data, later, prefixes=[PAGE], since="202704", until="20270409")  # the day of the 304
-    found = [(kind, date[:10]) for kind, _, date in records(later) if kind in ("response", "revisit")]
+    found = [(kind, date[:10]) for kind, _, date in records(later) if kind in CAPTURES]
     assert found == [("response", "2026-10-31"), ("revisit", "2027-04-09")]
 
 
@@ -129,7 +130,7 @@ def test_a_selection_takes_what_meets_all_its_conditions(data, tmp_path, conditi
     found = {
         (url, "".join(letter for letter in date[:19] if letter.isdigit()))
         for kind, url, date in records(target)
-        if kind == "response"
+        if kind in ("response", "resource")
     }
     assert expected and expected <= found
     if "since" not in conditions:  # else originals of revisits come along
@@ -321,7 +322,7 @@ def test_wacz_validate_and_cdxj_indexer_accept_what_is_written(data, tmp_path):
     assert "Validation succeeded" in told
     warc(data, tmp_path / "a.warc.gz")
     lines = run_tool(archive_tools(), "cdxj-indexer", str(tmp_path / "a.warc.gz")).splitlines()
-    found = [one for one in records(tmp_path / "a.warc.gz") if one[0] in ("response", "revisit")]
+    found = [one for one in records(tmp_path / "a.warc.gz") if one[0] in CAPTURES]
     assert len(lines) == len(found)
 
 

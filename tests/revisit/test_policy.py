@@ -14,6 +14,8 @@ from tarrafa.revisit.policy import (
     ANNOUNCED_SHELF,
     PROBE_SHELF,
     RATE_STEP,
+    UNKNOWN_SHELF,
+    UNKNOWN_WORTH,
     IndexPolicy,
     PageHistory,
     PlannedPolicy,
@@ -149,6 +151,24 @@ def test_the_first_date_counts_once_dates_are_believed():
     assert (sure.quiet, sure.dated, sure.birth) == (800.0, 1, 0)
     again = record_visit(sure, 1300.0, changed=False, believed=True)
     assert (again.quiet, again.dated) == (900.0, 1)
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1.0, DAY_S])
+def test_a_page_of_which_nothing_is_known_gets_its_turn_on_a_clock_of_any_speed(unit):
+    """Another page is visited every unit, and changes once in ten: it must not keep the new page waiting for ever."""
+    policy, busy, new = IndexPolicy(), PageHistory(0.0, 0.0, 50.0, 500.0 * unit, quiet=unit), record_first_visit(0.0)
+    for turn in range(1, 20):
+        now = turn * unit
+        chosen = choose_shelf(policy, [policy.place(busy), policy.place(new)], now)
+        if chosen == policy.place(new)[0]:
+            break
+        busy = msgspec.structs.replace(busy, last=now)
+    else:
+        pytest.fail("the new page was never visited")
+    assert turn > 1
+    assert IndexPolicy(price=10.0).due(*policy.place(new)) == 10.0 / UNKNOWN_WORTH
+    alike = record_first_visit(0.0, RatePrior(math.log(0.1 / unit), 2.0))  # other pages tell how often it changes
+    assert policy.place(alike)[0] < UNKNOWN_SHELF
 
 
 def test_a_visit_that_an_announcement_caused_tells_how_long_the_change_took():

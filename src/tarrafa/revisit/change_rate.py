@@ -43,6 +43,7 @@ GAP_MIN_S = 1e-9
 AGE_MAX_S = 3 * 365 * DAY_S  # an older date counts as this age
 PRIOR_PAGES = 5.0  # the spread of rates that is assumed at first counts as much as this many pages
 PRIOR_VARIANCE = 30.0  # of log rates, at first: nine pages of ten lie within four decades to either side
+VARIANCE_MIN = 1e-6  # rounding can leave less than nothing
 STEP_MAX, STEPS_MAX, PRECISE = 1.5, 60, 1e-3  # of Newton's method, on the scale of log rates
 
 
@@ -75,24 +76,18 @@ NO_SUMS = RateSums()
 def log_rate_prior(site: RateSums, collection: RateSums = NO_SUMS) -> RatePrior:
     """The prior of a page from the other pages of its site, and behind them from those of its collection.
 
-    Each sum has the mean and variance of log rates that make its pages most probable, as each page is believed to be:
-    one step of expectation maximisation with each visit.
+    The spread of each sum is the one that makes its pages most probable, as each page is believed to be: one step of
+    expectation maximisation with each visit. What is behind counts as `PRIOR_PAGES` more pages.
     """
-    mean, variance = 0.0, PRIOR_VARIANCE
-    known = False
+    mean, variance, known = 0.0, PRIOR_VARIANCE, False
     for sums in (collection, site):
-        if sums.pages < 0.5:
-            continue
-        own = sums.means / sums.pages
-        spread = max(0.0, sums.squares / sums.pages - own * own)
-        if not known:  # one more page tells where to look, but not how far
-            mean = own
-        total = sums.pages + PRIOR_PAGES
-        centre = (sums.pages * own + PRIOR_PAGES * mean) / total
-        variance = (
-            sums.pages * (spread + (own - centre) ** 2) + PRIOR_PAGES * (variance + (mean - centre) ** 2)
-        ) / total
-        mean, known = centre, True
+        if sums.pages > 0.5:
+            if not known:  # the first sum says where the rates are; how far apart is assumed
+                mean = sums.means / sums.pages
+            total = sums.pages + PRIOR_PAGES
+            squares = sums.squares + PRIOR_PAGES * (mean * mean + variance)
+            mean = (sums.means + PRIOR_PAGES * mean) / total
+            variance, known = max(squares / total - mean * mean, VARIANCE_MIN), True
     return RatePrior(mean, 1.0 / variance) if known else NO_PRIOR
 
 
@@ -115,17 +110,14 @@ def add_gap(gaps: MutableSequence[int], gap: float) -> None:
             free = place
         elif abs(gaps[place + 1] / gaps[place] - step) < distance:
             near, distance = place, abs(gaps[place + 1] / gaps[place] - step)
-    if distance > SAME_GROUP and free < 0:
-        free = _join_nearest(gaps)
-        near = free
-    elif distance > SAME_GROUP:
-        near = free
+    if distance > SAME_GROUP:
+        near = free if free >= 0 else _join_nearest(gaps)
     gaps[near] += 1
     gaps[near + 1] += step
 
 
 def _join_nearest(gaps: MutableSequence[int]) -> int:
-    """Join the two groups that are most similar; the longer ones, of equals: they tell less. Returns the free place."""
+    """Join the two groups that are most similar. Returns the free place."""
     first, second, distance = 0, 2, math.inf
     for one in range(0, 2 * GAPS_MAX, 2):
         for other in range(one + 2, 2 * GAPS_MAX, 2):

@@ -27,11 +27,13 @@ RATE_STEP, WEIGHT_STEP = 1.25, 2.0
 RATE_MIN = 1e-10  # one change in three hundred years
 WEIGHT_CLASSES = 64  # of weight
 RATE_CLASSES_MAX = 400  # classes of rates: far beyond one change per nanosecond
+UNKNOWN_SHELF = 1 << 18  # added to a shelf: nothing is known of the rates of its pages
 PROBE_SHELF = 1 << 19  # added to a shelf: its pages have changed at every visit, and are due after a shorter gap
 ANNOUNCED_SHELF = 1 << 20  # added to a shelf: its pages are known to have changed
 PLAN_SHELF = 2 * ANNOUNCED_SHELF  # a shelf of a plan: not a class of the index policy
+UNKNOWN_WORTH = 0.02  # of a visit, for each second since the first; no rate is worth more than 0.3
 PROBE_CHANGES = 0.5  # expected within the gap of a probe
-PROBE_ALPHA_MAX = 1.5  # a belief as narrow as this needs no probe
+WIDE_ALPHA_MAX = 1.5  # a belief that is narrower needs no probe
 PROBES_MAX = 3  # that leave the shortest gap as it was
 EXPLORE_EVERY = 200  # one visit in this many goes to the page that was left alone longest
 
@@ -85,9 +87,14 @@ class PageHistory(msgspec.Struct, frozen=True, array_like=True):
         return change_rate.fresh_probability(self.alpha, self.beta, now - self.last)
 
     @property
+    def is_unknown(self) -> bool:
+        """Whether neither its visits nor other pages tell how often it changes."""
+        return not self.has_evidence and self.alpha <= change_rate.HALF
+
+    @property
     def needs_probe(self) -> bool:
         """Whether it has changed at every visit, a shorter gap can tell more, and was not yet tried often enough."""
-        if self.quiet or self.dated or not self.gaps or self.alpha > PROBE_ALPHA_MAX:
+        if self.quiet or self.dated or not self.gaps or self.alpha > WIDE_ALPHA_MAX:
             return False
         pairs = zip(self.gaps[::2], self.gaps[1::2], strict=True)
         return min((logs / count, count) for count, logs in pairs)[1] < PROBES_MAX
@@ -256,7 +263,7 @@ class IndexPolicy:
     def place(self, page: PageHistory) -> tuple[int, float]:
         if page.announced > page.last:
             return page.shelf + ANNOUNCED_SHELF, max(page.announced, page.last + self.interval_min)
-        return page.shelf + PROBE_SHELF * page.needs_probe, page.last
+        return page.shelf + UNKNOWN_SHELF * page.is_unknown + PROBE_SHELF * page.needs_probe, page.last
 
     def due(self, shelf: int, key: float) -> float:
         rate, weight = class_of(shelf)
@@ -264,11 +271,19 @@ class IndexPolicy:
             return math.inf
         if shelf >= ANNOUNCED_SHELF:
             return key
-        after = PROBE_CHANGES / rate if shelf >= PROBE_SHELF else age_at_price(rate, weight, self.price)
+        if shelf >= PROBE_SHELF:
+            after = PROBE_CHANGES / rate
+        elif shelf >= UNKNOWN_SHELF:
+            after = self.price / (UNKNOWN_WORTH * weight)
+        else:
+            after = age_at_price(rate, weight, self.price)
         return key + max(self.interval_min, after)
 
     def urgency(self, shelf: int, key: float, now: float) -> float:
-        return _most_worth(shelf) if shelf >= PROBE_SHELF else visit_value(*class_of(shelf), now - key)
+        if shelf >= PROBE_SHELF:
+            return _most_worth(shelf)
+        rate, weight = class_of(shelf)
+        return UNKNOWN_WORTH * weight * (now - key) if shelf >= UNKNOWN_SHELF else visit_value(rate, weight, now - key)
 
     def explore_from(self, shelf: int, key: float) -> float:
         return math.inf if shelf >= PLAN_SHELF else key if shelf >= ANNOUNCED_SHELF else key + self.interval_min
@@ -290,7 +305,7 @@ def shelf_of(rate: float, weight: float) -> int:
 
 def class_of(shelf: int) -> tuple[float, float]:
     """The rate and weight that all pages of a class are assumed to have."""
-    along, across = divmod(shelf % PROBE_SHELF, WEIGHT_CLASSES)
+    along, across = divmod(shelf % UNKNOWN_SHELF, WEIGHT_CLASSES)
     along = min(along, RATE_CLASSES_MAX)
     return RATE_MIN * RATE_STEP**along, WEIGHT_STEP ** (across - WEIGHT_CLASSES // 2)
 

@@ -32,8 +32,8 @@ from numba.extending import register_jitable
 
 from tarrafa.errors import ConfigError
 from tarrafa.revisit import change_rate
-from tarrafa.revisit.change_rate import GAPS_MAX, NO_PRIOR, RatePrior, RateSums
-from tarrafa.revisit.policy import EXPLORE_EVERY, PROBE_ALPHA_MAX, PROBE_CHANGES, PROBES_MAX
+from tarrafa.revisit.change_rate import GAPS_MAX, HALF, NO_PRIOR, RatePrior, RateSums
+from tarrafa.revisit.policy import EXPLORE_EVERY, PROBE_CHANGES, PROBES_MAX, UNKNOWN_WORTH, WIDE_ALPHA_MAX
 from tarrafa.simulate.index_policy_queues import (
     LONG_AGO_S,
     NO_PAGE,
@@ -194,7 +194,7 @@ def _add_evidence(evidence, page, gap_s, quiet_s, is_first, last_modified):  # t
 @compiled
 def _needs_probe(evidence, page, alpha):  # type: ignore[no-untyped-def]
     """`policy.PageHistory.needs_probe`."""
-    if evidence.quiet[page] > 0.0 or evidence.dated[page] > 0 or alpha > PROBE_ALPHA_MAX:
+    if evidence.quiet[page] > 0.0 or evidence.dated[page] > 0 or alpha > WIDE_ALPHA_MAX:
         return False
     gaps = evidence.gaps[page]
     fewest, lowest = 0, np.inf
@@ -226,11 +226,16 @@ def _run_rounds(shelves, probes, rates_per_s, slot_s, rounds, learner, rng):  # 
     means, variances = np.zeros(pages), np.zeros(pages)  # of log rates; a variance of 0: there is no evidence yet
     rated, sum_, squares = 0.0, 0.0, 0.0
     last_s = np.full(pages, LONG_AGO_S)
+    unknown = (
+        0 if learner.learns and learner.prior.precision <= HALF and not learner.last_modified else pages
+    )  # the next
     past_s, before_s, staleness = 0.0, 0.0, np.empty(rounds)
     for slot in range(rounds * pages):
         now_s = (slot + 1) * slot_s
         is_first = slot < pages
-        page = _next_page(shelves, probes, now_s, slot, is_first, learner)
+        worth = UNKNOWN_WORTH * (now_s - last_s[unknown]) if unknown < pages and not is_first else 0.0
+        page = _next_page(shelves, probes, now_s, slot, is_first, learner, unknown, worth)
+        unknown += page == unknown and not is_first
         gap_s, rate = now_s - last_s[page], rates_per_s[page]
         past_s += now_s if is_first else stale_time(rate, gap_s)  # a page never visited is stale
         last_s[page] = now_s
@@ -255,7 +260,8 @@ def _run_rounds(shelves, probes, rates_per_s, slot_s, rounds, learner, rng):  # 
             if variances[page] > 0.0:
                 rate, is_probe = cautious_rate(alpha, beta, learner.caution), _needs_probe(evidence, page, alpha)
         number = class_number(shelves.classes, rate, WEIGHT)
-        append_page(probes if is_probe else shelves, 0, number, page, now_s)
+        if not (is_first and unknown == 0):
+            append_page(probes if is_probe else shelves, 0, number, page, now_s)
         if (slot + 1) % pages == 0:
             until_s = past_s
             for other in range(pages):
@@ -266,20 +272,25 @@ def _run_rounds(shelves, probes, rates_per_s, slot_s, rounds, learner, rng):  # 
 
 
 @compiled
-def _next_page(shelves, probes, now_s, slot, is_first, learner):  # type: ignore[no-untyped-def]
-    """The page that `policy.choose_shelf` would visit now."""
+def _worth_of(shelves, number, now_s):  # type: ignore[no-untyped-def]
+    """The value of a visit to the head of a class; below 0 if there is none."""
+    if number == NO_PAGE:
+        return -1.0
+    return compiled_visit_value(shelves.classes.rates[number], WEIGHT, now_s - shelves.oldest_s[0, number])
+
+
+@compiled
+def _next_page(shelves, probes, now_s, slot, is_first, learner, unknown, unknown_worth):  # type: ignore[no-untyped-def]
+    """The page that `policy.choose_shelf` would visit now; `unknown` is the one whose first visit was longest ago."""
     if is_first:
         return take_head(shelves, 0, oldest_class(shelves, 0))
     explores = learner.learns and learner.explore_every > 0 and slot % learner.explore_every == 0
     best = oldest_class(shelves, 0) if explores else best_class(shelves, 0, now_s, 0.0)
     probe, worth = _due_probe(probes, now_s)
+    if unknown_worth > worth and unknown_worth > _worth_of(shelves, best, now_s):
+        return unknown
     if best == NO_PAGE and probe == NO_PAGE:  # all wait for their probes
         return take_head(probes, 0, oldest_class(probes, 0))
-    if best == NO_PAGE or (probe != NO_PAGE and not explores):
-        value = -1.0
-        if best != NO_PAGE:
-            age_s = now_s - shelves.oldest_s[0, best]
-            value = compiled_visit_value(shelves.classes.rates[best], WEIGHT, age_s)
-        if worth > value:
-            return take_head(probes, 0, probe)
+    if (best == NO_PAGE or (probe != NO_PAGE and not explores)) and worth > _worth_of(shelves, best, now_s):
+        return take_head(probes, 0, probe)
     return take_head(shelves, 0, best)

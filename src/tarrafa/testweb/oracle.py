@@ -224,6 +224,12 @@ def describe_hosts(world: World, port: int, form: UrlForm = BY_NAME) -> Iterator
                         host.robots.present, announces_sitemap(host))  # fmt: skip
 
 
+def rate_of_url(world: World, address: str, form: UrlForm = BY_NAME) -> float:
+    """How often a page changes, per day of the Web's clock."""
+    resource = _resource(world, address, form)
+    return page_attributes(world, resource.no, resource.n).changes_per_day
+
+
 def version_of_url(world: World, address: str, now: float, form: UrlForm = BY_NAME) -> PageVersion:
     """The version of a page, by its URL."""
     resource = _resource(world, address, form)

@@ -349,6 +349,7 @@ def test_no_parameter_is_our_fault(site, path, parameters):
 
 @given(st.sampled_from(["", *(f"{iri}x" for iri in PREFIXES.values()), "http://a.test/?a=b", "urn:x:y"]), st.text(),
        st.sampled_from(OPERATORS))  # fmt: skip
+@example(name="", words="<\x0b<>", operator="=")
 def test_a_condition_that_is_written_reads_the_same_again(name, words, operator):
     one = parse_condition(format_condition(EntityCondition(name, words, operator)))
     again = EntityParams(where=(one,)).pairs()

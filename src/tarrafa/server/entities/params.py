@@ -124,7 +124,7 @@ def format_condition(one: EntityCondition) -> str:
 
 def _condition_from_fields(name: str, operator: str, value: str) -> EntityCondition:
     """The value loses the comparison signs before it, which `parse_condition` would read as another operator."""
-    bare, value = value.lstrip("<>= \t\r\n"), value.strip()
+    bare, value = re.sub(r"\A[<>=\s]+", "", value), value.strip()
     if value.startswith("<") and value.endswith(">"):
         bare = bare[:-1]
     name = name.strip().removeprefix("<").removesuffix(">")
