@@ -20,6 +20,7 @@ from tarrafa.archive.warc_writer import METADATA
 from tarrafa.crawl.compaction.erase_orders import held_error, note_carried_out, raise_if_held
 from tarrafa.crawl.compaction.file_groups import ArchivePair, CompactionGroup, complete_pairs
 from tarrafa.crawl.compaction.group_rewriter import GroupRewriter
+from tarrafa.crawl.compaction.watch_rows import forget_titles
 from tarrafa.crawl.rebuild_frontier import ReplayClock
 from tarrafa.crawl.rebuild_projection import PROJECTIONS, rebuild_projection
 from tarrafa.crawl.verify.losses import quarantine_folder
@@ -124,6 +125,7 @@ class Erasure:
         self._erase_records()
         self._forget_in_frontier(now)
         self._remove_quarantine()
+        forget_titles(self._data, self._choice.covers)
         for store in PROJECTIONS:
             with self._progress(f"rebuilding {store}", 0) as advance:
                 rebuild_projection(self._data, store, advance)

@@ -67,15 +67,27 @@ def forget_titles(data: DataDirectory, covers: Callable[[str], bool]) -> None:
     with watches_locked(data), SqliteFile(data.coordinator).writing(sync="full", owner_only=True) as connection:
         connection.pragma("secure_delete", True)
         if _has(connection, ITEM):
-            for watch, key, content in rows(connection, "SELECT watch, id, content FROM watch_item"):
-                if (emptied := _without_titles(content, covers)) is not None:
-                    sql = "UPDATE watch_item SET content = ? WHERE watch = ? AND id = ?"
-                    connection.execute(sql, (emptied, watch, key))
+            for place in rows(connection, "SELECT DISTINCT watch, message FROM watch_item"):
+                _empty(connection, ITEM, "content", "watch = ? AND message = ?", place, covers)
         if _has(connection, NOTICE):
-            for key, channel, target, body in rows(connection, "SELECT id, channel, target, body FROM notice"):
-                if (emptied := _without_titles(body, covers)) is not None:
-                    sql = "UPDATE notice SET body = ? WHERE id = ? AND channel = ? AND target = ?"
-                    connection.execute(sql, (emptied, key, channel, target))
+            for target in rows(connection, "SELECT DISTINCT id FROM notice"):
+                _empty(connection, NOTICE, "body", "id = ?", target, covers)
+
+
+def _empty(
+    connection: apsw.Connection,
+    table: str,
+    column: str,
+    where: str,
+    place: tuple[object, ...],
+    covers: Callable[[str], bool],
+) -> None:
+    """Remove the titles from some rows of a table."""
+    for (content,) in rows(connection, f"SELECT DISTINCT {column} FROM {table} WHERE {where}", place):  # noqa: S608 (ours)
+        emptied = _without_titles(content, covers)
+        if emptied is not None:
+            sql = f"UPDATE {table} SET {column} = ? WHERE {where} AND {column} = ?"  # noqa: S608 (our names)
+            connection.execute(sql, (emptied, *place, content))
 
 
 def _has(connection: apsw.Connection, table: str) -> bool:
