@@ -82,8 +82,8 @@ class RetentionChoice:
             self._captures[name] = {offset for offset, _ in dropped}
             self._visits[name] = {meta for _, meta in dropped if meta is not None}
 
-    def keeps_capture(self, file: str, member: ReadMember) -> bool:
-        return member.position not in self._captures[file]
+    def rewrite_capture(self, file: str, member: ReadMember) -> bytes | None:
+        return member.packed if member.position not in self._captures[file] else None
 
     def keeps_note(self, file: str, member: ReadMember) -> bool:
         return True
