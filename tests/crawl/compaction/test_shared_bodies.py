@@ -1,5 +1,7 @@
 """Erasure of a URL whose body records of other URLs refer to: requisites are archived once for all of their URLs."""
 
+import random
+import signal
 from pathlib import Path
 
 import pytest
@@ -15,13 +17,16 @@ from tarrafa.model import Outcome, UrlRole, VisitRecord
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.takedown import parse_target, record_action
 from tests.captures.archived_site import COLLECTION, DAY_S, FIRST_AT, new_archive
+from tests.crawl.compaction.killed_process import FAR_FUTURE
+from tests.crawl.compaction.test_compaction_killed import run_killed
 from tests.crawl.compaction.test_erasure import files_with
-from tests.crawl.compaction.versions import follow_all
+from tests.crawl.compaction.versions import assert_clean, follow_all
+from tests.crawl.verify.conftest import copy_of
 from tests.warc_check import check_warc_file
 
 OURS, THEIRS, OTHER = "http://cdn.test/lib.js", "http://www.site.test/lib.js", "http://third.test/copy.js"
 BODY = b"console.log('uma rede de pesca')\r\n\r\n" * 40
-FAR_FUTURE = 4e9
+KILLS, SEED = 3, 23
 
 
 def write_requisites(data: DataDirectory, *, in_one_file: bool) -> None:
@@ -63,6 +68,7 @@ def test_urls_with_the_same_bytes_keep_them(data):
     assert erase(data, "host:cdn.test") == ["host:cdn.test"]
     assert CapturesReader(data).captures_of(OURS) == []
     assert [body_of(data, THEIRS), body_of(data, OTHER)] == [BODY, BODY]
+    assert_clean(data)
     for path in data.archive.glob("*.warc.gz"):
         check_warc_file(path)
     assert erase(data, THEIRS) == [THEIRS]
@@ -94,3 +100,17 @@ def test_a_legal_hold_keeps_the_bytes_of_its_url_whatever_url_they_were_archived
     record_action(data, "hold", parse_target(THEIRS), "ana", "case 12", FIRST_AT)
     assert erase(data, "host:cdn.test") == ["host:cdn.test"]
     assert body_of(data, THEIRS) == BODY
+
+
+def test_killed_at_any_moment_no_other_url_loses_its_bytes(data, tmp_path):
+    order_erasure(data, parse_target("host:cdn.test"), "ana", "court order 12", FIRST_AT)
+    whole, rng = copy_of(data, tmp_path / "whole"), random.Random(SEED)
+    committed, calls = map(int, run_killed(whole, 0, "erase").stdout.split())
+    for number in range(KILLS):
+        killed = copy_of(data, tmp_path / f"killed{number}")
+        at = rng.randrange(committed, calls) if number % 2 else rng.randrange(1, calls)
+        assert run_killed(killed, at, "erase").returncode == -signal.SIGKILL
+        compact(killed, now=FAR_FUTURE)
+        assert [body_of(killed, THEIRS), body_of(killed, OTHER)] == [BODY, BODY], at
+        assert CapturesReader(killed).captures_of(OURS) == []
+        assert_clean(killed)
