@@ -20,6 +20,7 @@ from warcio.archiveiterator import ArchiveIterator
 
 from tarrafa.archive.warc_writer import WarcExchange, WarcWriter, sha1_digest
 from tarrafa.captures import follower as captures
+from tarrafa.config.sections import ArchiveConfig, Collection
 from tarrafa.crawl.compaction import compaction
 from tarrafa.crawl.compaction.retention_plan import RetentionPlan
 from tarrafa.graph import follower as graph
@@ -81,10 +82,11 @@ def main() -> None:
         print(f"{visits:,} visits, {size:,} bytes, {len(list(data.archive.glob('*.durable')))} pairs of files")
         peer = cpu_s(lambda: read_with_warcio(data))
         names = {path.stem for path in data.archive.glob("*.durable")}
-        with RetentionPlan(data, {"c": "last 2"}, LegalHolds([])) as plan:
+        definitions = {"c": Collection("c", archive=ArchiveConfig(retention="last 2"))}
+        with RetentionPlan(data, definitions, LegalHolds([])) as plan:
             planned = cpu_s(lambda: plan.make(names))
         merged = cpu_s(lambda: compaction.compact(data))
-        with patch("tarrafa.crawl.compaction.compaction.retention_rules", return_value={"c": "last 2"}):
+        with patch("tarrafa.crawl.compaction.compaction.collection_definitions", return_value=definitions):
             shrunk = cpu_s(lambda: compaction.compact(data))
     print(f"warcio reads all records       {peer:6.2f} s")
     print(f"merge into one pair            {merged:6.2f} s  ratio {merged / peer:.2f}")

@@ -8,13 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import msgspec
 import pytest
 
+from tarrafa import config
 from tarrafa.archive.deletion_log import record_deletions
+from tarrafa.config.sections import ArchiveConfig, Collection
+from tarrafa.crawl.compaction.compaction import compact
 from tarrafa.errors import ConfigError, DataError, DiskFull, Locked
 from tarrafa.export import parquet_export
 from tarrafa.export.parquet_export import export_tables, read_manifest
 from tarrafa.export.table_rows import TABLES, TableContents
+from tarrafa.model import CollectionNote
 from tarrafa.runtime.data_dir import DataDirectory, try_lock
 from tarrafa.takedown import parse_target, record_action
 from tests.captures.archive_tools import environment
@@ -70,6 +75,46 @@ def test_texts_that_utf8_does_not_have_are_written_all_the_same(data, tmp_path):
     crawl.commit()
     export_tables(data, tmp_path / "tables", WITH_ALL, silent)
     assert rows(tmp_path / "tables", "SELECT text FROM pages") == [("odd ? \x01 \u2028 \" ' , text",)]
+
+
+def test_after_a_compaction_no_row_is_lost_or_doubled(data, tmp_path):
+    """The parts of the old files go, and those of the new ones come."""
+    crawl, root = SmallCrawl(data), tmp_path / "tables"
+    crawl.write_all()
+    crawl.writer.close()
+    other = SmallCrawl(data)
+    other.page(f"{NEWS}/later", "página de depois", day=900)
+    other.commit()
+    other.writer.close()
+    export_tables(data, root, WITH_ALL, silent)
+    before = everything_but_files(root)
+    assert compact(data).pairs_after == 1
+    export_tables(data, root, WITH_ALL, silent)
+    assert everything_but_files(root) == before
+
+
+def test_pages_whose_text_retention_has_removed_have_no_row(data, tmp_path):
+    crawl, root = SmallCrawl(data), tmp_path / "tables"
+    crawl.writer.append_note(definition_note("last 1"), FIRST_AT)
+    crawl.page(f"{NEWS}/", "um texto")
+    crawl.page(f"{NEWS}/", "outro texto", day=9)
+    crawl.commit()
+    crawl.writer.close()
+    export_tables(data, root, WITH_ALL, silent)
+    assert compact(data).dropped
+    done = export_tables(data, root, WITH_ALL, silent)
+    assert (done.rows["pages"], done.rows["visits"]) == (1, 2)
+    assert rows(root, "SELECT text FROM pages") == [("outro texto",)]
+
+
+def everything_but_files(root: Path) -> list[list[tuple[Any, ...]]]:
+    names = [name for name in TABLES if name != "hosts"]
+    return [sorted(rows(root, f"SELECT * EXCLUDE (file) FROM {name}"), key=str) for name in names]
+
+
+def definition_note(retention: str) -> CollectionNote:
+    definition = Collection("br", archive=ArchiveConfig(retention=retention))
+    return CollectionNote("br", 1, msgspec.Raw(config.encode_collection(definition)))
 
 
 def test_a_second_run_adds_only_what_is_new(data, tmp_path):

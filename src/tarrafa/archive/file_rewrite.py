@@ -23,6 +23,7 @@ from tarrafa.archive.warc_writer import (
     RECORD_END,
     REQUEST,
     RESOURCE,
+    RESPONSE,
     WARCINFO,
     DurableLengths,
     durable_line,
@@ -37,6 +38,7 @@ from tarrafa.model import VisitRecord
 from tarrafa.runtime.data_dir import sync_directory
 
 BUFFER_BYTES = 1 << 20
+RESPONSE_HEADERS = ("WARC-Target-URI:", "Content-Type:", "WARC-IP-Address:", "WARC-Truncated:", "WARC-Payload-Digest:")
 _decode_visit = msgspec.json.Decoder(VisitRecord).decode
 _record_id = re.compile(rb"\r\nWARC-Record-ID: ([^\r\n]+)\r\n").search
 _ids = record_ids()
@@ -72,8 +74,9 @@ class RewriteChoice(Protocol):
     @property
     def drops_gaps(self) -> bool: ...
 
-    def keeps_capture(self, file: str, member: ReadMember) -> bool:
-        """Whether a record of a response file stays, with its request (or robots.txt, or what else is there)."""
+    def rewrite_capture(self, file: str, member: ReadMember) -> bytes | None:
+        """The bytes of a record of a response file (a response, robots.txt, or what else is there); None: it goes, with
+        its request."""
 
     def keeps_note(self, file: str, member: ReadMember) -> bool:
         """Whether a note stays."""
@@ -160,11 +163,14 @@ class PairRewriter:
     def _copy_captures(self, name: str, end: int, file: IO[bytes]) -> None:
         keeps, self.reading = True, name
         for member in self._members(self._archive / f"{name}.warc.gz", end):
-            if member.kind not in (REQUEST, CONVERSION):  # these belong to the response before them
-                keeps = self._choice.keeps_capture(name, member)
-            if keeps:
+            if member.kind in (REQUEST, CONVERSION):  # these belong to the response before them
+                packed = member.packed if keeps else None
+            else:
+                packed = self._choice.rewrite_capture(name, member)
+                keeps = packed is not None
+            if packed is not None:
                 self._places.moved_capture(name, member.position, file.tell())
-                file.write(member.packed)
+                file.write(packed)
 
     def _copy_visits(self, name: str, end: int, file: IO[bytes]) -> int:
         """Copy the visits of a meta file; the end of the last one in the new file, 0 if there is none."""
@@ -215,6 +221,13 @@ def repacked(member: ReadMember, content: bytes) -> bytes:
     """The record of a visit with another content, under its date and id."""
     headers = f"WARC-Target-URI: {one_line(member.url)}\r\nContent-Type: {METADATA_TYPE}\r\n"
     return pack_record(METADATA, member.date, record_id_of(member), headers, content)
+
+
+def with_body(member: ReadMember, body: bytes) -> bytes:
+    """The response to which a `revisit` record becomes with the body that it refers to, under its date and id."""
+    lines = member.head.decode("utf-8", "replace").split("\r\n")
+    headers = "".join(f"{line}\r\n" for line in lines if line.startswith(RESPONSE_HEADERS))
+    return pack_record(RESPONSE, member.date, record_id_of(member), headers, member.content + body)
 
 
 def _conversion(member: ReadMember, content_type: str, content: bytes) -> bytes:

@@ -196,6 +196,8 @@ class RowMaker:
         if self.contents.use is not None and self.contents.use in reserved_uses(page):
             self.reserved += 1
             return
+        if record.removed:  # the archive has its text no more
+            return
         yield "pages", self._page_row(record, page, host, site, at)
         for entity in collect_entities(parse_nquads(page.statements)) if page.statements else ():
             yield "entities", _entity_row(record, entity, host, site, at)

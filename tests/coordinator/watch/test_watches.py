@@ -238,6 +238,16 @@ def test_a_query_that_matches_too_many_pages_is_refused_and_one_that_grows_says_
     assert "further ones are not reported" in str(list_watches(archive.data)[0].trouble)
 
 
+def test_a_page_that_was_seen_and_is_gone_in_one_pass_has_not_come_back(archive):
+    archive.visit(PAGE, "one")
+    archive.watch("page", PAGE)
+    archive.visit(PAGE, "one")
+    archive.visit(PAGE, status=404)
+    assert archive.told() == [[("gone", PAGE)]]
+    archive.visit(PAGE, "one")
+    assert archive.told() == [[("gone", PAGE)], [("new", PAGE)]]
+
+
 # -- messages ----------------------------------------------------------------------------------------------------------
 
 

@@ -192,7 +192,7 @@ def _enter(tables: WatchTables, watch: Watch, findings: BatchFindings, now: floa
     for change in findings.changes.get(number, ()):
         tables.add_change(number, change, now)
     for change in findings.kept.get(number, ()):
-        if tables.is_gone(number, url_id(change.url)):
+        if tables.is_gone(number, url_id(change.url), change.at):
             tables.add_change(number, change, now)
     if number in findings.matches:
         _enter_matches(tables, watch, findings.matches[number], now)

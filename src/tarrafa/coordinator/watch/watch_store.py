@@ -193,11 +193,12 @@ class WatchTables:
 
     # -- changes and messages --------------------------------------------------------------------------------------
 
-    def is_gone(self, watch: int, page: UrlId) -> bool:
-        """Whether the newest change of the page that is kept says that it is gone."""
+    def is_gone(self, watch: int, page: UrlId, at: float) -> bool:
+        """Whether the newest change of the page that is kept says that it was gone before this time."""
         sql = "SELECT content FROM watch_item WHERE watch = ? AND page = ? ORDER BY message DESC, place DESC LIMIT 1"
         row = self.connection.execute(sql, (watch, page)).fetchone()
-        return row is not None and _decode_change(cast(bytes, row[0])).kind == "gone"
+        newest = _decode_change(cast(bytes, row[0])) if row is not None else None
+        return newest is not None and newest.kind == "gone" and newest.at < at
 
     def add_change(self, watch: int, change: PageChange, now: float) -> bool:
         """Add a change to the message that is open. False: it is known already."""

@@ -27,7 +27,7 @@ from tarrafa.crawl.compaction.file_groups import (
     measure_small_pairs,
 )
 from tarrafa.crawl.compaction.group_rewriter import GroupRewriter, UnreadablePair
-from tarrafa.crawl.compaction.retention_plan import DroppedCaptures, RetentionPlan, retention_rules
+from tarrafa.crawl.compaction.retention_plan import DroppedCaptures, RetentionPlan, collection_definitions
 from tarrafa.crawl.compaction.switch import recover
 from tarrafa.crawl.verify.losses import quarantine_folder
 from tarrafa.crawl.verify.verification import ProgressReporter, silent
@@ -82,8 +82,8 @@ class RetentionChoice:
             self._captures[name] = {offset for offset, _ in dropped}
             self._visits[name] = {meta for _, meta in dropped if meta is not None}
 
-    def keeps_capture(self, file: str, member: ReadMember) -> bool:
-        return member.position not in self._captures[file]
+    def rewrite_capture(self, file: str, member: ReadMember) -> bytes | None:
+        return member.packed if member.position not in self._captures[file] else None
 
     def keeps_note(self, file: str, member: ReadMember) -> bool:
         return True
@@ -130,7 +130,7 @@ class Compaction:
             return self._result(before, groups, list(dropped.values()), complete_pairs(self._data))
 
     def _plan(self) -> RetentionPlan:
-        return RetentionPlan(self._data, retention_rules(self._data), LegalHolds(read_entries(self._data)))
+        return RetentionPlan(self._data, collection_definitions(self._data), LegalHolds(read_entries(self._data)))
 
     def _choose(self, plan: RetentionPlan, pairs: list[ArchivePair]) -> list[CompactionGroup]:
         """The groups to rewrite: the second plan leaves out files of which too little goes."""

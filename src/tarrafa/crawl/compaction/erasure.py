@@ -20,6 +20,8 @@ from tarrafa.archive.warc_writer import METADATA
 from tarrafa.crawl.compaction.erase_orders import held_error, note_carried_out, raise_if_held
 from tarrafa.crawl.compaction.file_groups import ArchivePair, CompactionGroup, complete_pairs
 from tarrafa.crawl.compaction.group_rewriter import GroupRewriter
+from tarrafa.crawl.compaction.shared_bodies import give_bodies
+from tarrafa.crawl.compaction.watch_rows import forget_titles
 from tarrafa.crawl.rebuild_frontier import ReplayClock
 from tarrafa.crawl.rebuild_projection import PROJECTIONS, rebuild_projection
 from tarrafa.crawl.verify.losses import quarantine_folder
@@ -95,8 +97,8 @@ class ErasureChoice:
         """Whether everything of a host goes."""
         return self._covered.covers_host(host_name(f"{key}/"))
 
-    def keeps_capture(self, file: str, member: ReadMember) -> bool:
-        return not self.covers(member.url)
+    def rewrite_capture(self, file: str, member: ReadMember) -> bytes | None:
+        return None if self.covers(member.url) else member.packed
 
     def keeps_note(self, file: str, member: ReadMember) -> bool:
         return not self.covers(member.url)
@@ -121,9 +123,12 @@ class Erasure:
 
     def run(self, who: str, now: float) -> None:
         raise_if_held(self._data, [one.target for one in self._orders])
+        if give_bodies(self._data, self._choice.covers):
+            rebuild_projection(self._data, "captures", lambda size: None)  # records have other lengths
         self._erase_records()
         self._forget_in_frontier(now)
         self._remove_quarantine()
+        forget_titles(self._data, self._choice.covers)
         for store in PROJECTIONS:
             with self._progress(f"rebuilding {store}", 0) as advance:
                 rebuild_projection(self._data, store, advance)

@@ -13,6 +13,7 @@ from tarrafa.archive.warc_reader import Cursor, meta_path, time_span, worker_of
 from tarrafa.archive.warc_writer import DurableLengths, read_durable
 from tarrafa.captures.store import captures_file
 from tarrafa.crawl.compaction.switch import program_cursors
+from tarrafa.crawl.compaction.watch_rows import watch_cursor
 from tarrafa.crawl.warc_import.import_recovery import WRITER_NAME as IMPORT
 from tarrafa.crawl.warc_import.import_state import import_state_file
 from tarrafa.errors import DataError
@@ -89,7 +90,7 @@ class ReaderCursors:
         for part in shards.parts(data):
             files += [index_state.database_file(part), storage.database_file(part)]
         self._cursors: list[Cursor] = [cursor_of(file) for file in files if file.found_format() == file.format]
-        self._cursors += program_cursors(data).values()
+        self._cursors += [*program_cursors(data).values(), watch_cursor(data)]
         self._imported: dict[str, int] = {}
         if import_state_file(data).found_format():
             with import_state_file(data).reading() as connection:

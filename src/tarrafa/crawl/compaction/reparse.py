@@ -168,8 +168,8 @@ class ReparseChoice:
     def __init__(self, parsed: ParsedPages) -> None:
         self._parsed = parsed
 
-    def keeps_capture(self, file: str, member: ReadMember) -> bool:
-        return True
+    def rewrite_capture(self, file: str, member: ReadMember) -> bytes | None:
+        return member.packed
 
     def keeps_note(self, file: str, member: ReadMember) -> bool:
         return True

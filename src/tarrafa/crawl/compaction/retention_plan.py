@@ -2,7 +2,8 @@
 
 It is made from the index of captures, in one pass in the order of its keys. Promises: a capture that is kept by a
 legal hold, belongs to no collection, or lies in a file that is not rewritten, stays; so does every record to which a
-`revisit` record that stays refers. Memory does not grow with the archive.
+`revisit` record that stays refers, and every version of a requisite: which of them the kept versions of pages need is
+known to no index (decision 0370). Memory does not grow with the archive.
 """
 
 from collections.abc import Container, Hashable, Iterator
@@ -14,12 +15,13 @@ import apsw
 import msgspec
 
 from tarrafa import config
-from tarrafa.archive.warc_reader import durable_lengths, meta_path, read_collection_notes
+from tarrafa.archive.warc_reader import durable_lengths, meta_path, read_collection_notes, read_entry
 from tarrafa.captures.store import NO_COLLECTION, RESPONSE_KIND, open_reader
 from tarrafa.captures.surt import surt
 from tarrafa.config import Collection
 from tarrafa.crawl.compaction.retention_rule import VersionSighting, kept_versions
-from tarrafa.model import CollectionNote
+from tarrafa.errors import DataError
+from tarrafa.model import CollectionNote, UrlRole
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.sqlite import open_sqlite_readonly, rows
 from tarrafa.takedown import LegalHolds
@@ -86,16 +88,13 @@ def collection_definitions(data: DataDirectory) -> dict[str, Collection]:
     return {name: config.decode_collection(bytes(note.config)) for name, note in newest.items()}
 
 
-def retention_rules(data: DataDirectory) -> dict[str, str]:
-    """The retention rules of the collections."""
-    return {name: one.archive.retention for name, one in collection_definitions(data).items()}
-
-
 class RetentionPlan:
     """The captures that go. Use it in a `with`: leaving it removes its temporary file."""
 
-    def __init__(self, data: DataDirectory, rules: dict[str, str], holds: LegalHolds) -> None:
-        self._data, self._rules, self._holds = data, rules, holds
+    def __init__(self, data: DataDirectory, definitions: dict[str, Collection], holds: LegalHolds) -> None:
+        self._data, self._holds = data, holds
+        self._rules = {name: one.archive.retention for name, one in definitions.items()}
+        self._faithful = {name for name, one in definitions.items() if one.is_faithful}
         self._connection = apsw.Connection("")  # a temporary file of SQLite
 
     def __enter__(self) -> "RetentionPlan":
@@ -129,12 +128,25 @@ class RetentionPlan:
             keeps_all = number == NO_COLLECTION or rule == KEEP_ALL or self._holds.covers(url, name)
             versions = [self._version(row, bodies) for row in page]
             kept = set(versions) if keeps_all else _kept(rule, page, versions)
+            if name in self._faithful and not kept.issuperset(versions) and self._is_requisite(page):
+                kept = set(versions)
             for row, version in zip(page, versions, strict=True):
                 if version not in kept and row.file in rewritable:
                     values = (row.file, row.offset, row.meta, row.length, number, row.kind == RESPONSE_KIND)
                     self._connection.execute("INSERT OR REPLACE INTO dropped VALUES (?, ?, ?, ?, ?, ?)", values)
                 elif row.kind != RESPONSE_KIND:
                     self._need(captures, row, version)
+
+    def _is_requisite(self, captures: list[_Row]) -> bool:
+        """Whether a URL was last fetched because pages need it to be shown. What cannot be read stays."""
+        last = next((row for row in reversed(captures) if row.meta is not None), None)
+        if last is None or last.meta is None:
+            return False
+        try:
+            entry = read_entry(self._data.archive, self._names[last.file], last.meta)
+        except DataError:
+            return True
+        return entry is not None and entry.record.outcome.role == UrlRole.REQUISITE
 
     def _version(self, row: _Row, bodies: dict[tuple[int, Any], _Row]) -> tuple[object, ...]:
         """Where the body of a capture is, or what is said of it."""

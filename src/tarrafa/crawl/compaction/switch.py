@@ -1,10 +1,10 @@
 """Switch of a compaction: the new files take the place of the old ones, and every reader's place moves with them.
 
-Order: new files into the archive; then graph, index, triple store and index of captures, each in one transaction that
-moves rows and cursors; then the cursors of programs and of the import; then the old files go. Promises: every step may
-be repeated; after a kill, `finish` does all of them again, without effect where they were done. The caller holds
-DATA/lock, so that no follower runs. Readers may run: what they know of an old file is true until it is removed, and
-then they look it up again (`captures/capture_access`).
+Order: new files into the archive; then the places of watches in them; then graph, index, triple store and index of
+captures, each in one transaction that moves rows and cursors; then the cursors of programs and of the import; then the
+old files go. Promises: every step may be repeated; after a kill, `finish` does all of them again, without effect where
+they were done. The caller holds DATA/lock, so that no follower runs. Readers may run: what they know of an old file is
+true until it is removed, and then they look it up again (`captures/capture_access`).
 """
 
 import logging
@@ -20,6 +20,7 @@ from tarrafa.archive.warc_reader import Cursor, meta_path
 from tarrafa.archive.warc_writer import read_durable, recover_archive, remove_file
 from tarrafa.captures.store import captures_file, writer_lock
 from tarrafa.crawl.compaction.journal import Journal, Output, discard, folder_of, is_interrupted, journal_path
+from tarrafa.crawl.compaction.watch_rows import advance_watches, forget_files, watch_cursor, watches_locked
 from tarrafa.crawl.warc_import.import_state import import_state_file
 from tarrafa.errors import DataError, write_errors
 from tarrafa.graph import graph_writer
@@ -73,13 +74,15 @@ def finish(data: DataDirectory) -> None:
     """Put the new files of the committed journal in place."""
     journal = Journal(data)
     try:
-        with journal.errors:
+        with journal.errors, watches_locked(data):
             _place_outputs(data, journal)
             _check_outputs(data, journal)
+            advance_watches(data, journal.moved_cursor(watch_cursor(data))[0])  # before any reader has the new files
             move_projections(data, journal)
             _move_programs(data, journal)
             _move_import(data, journal)
             _remove_sources(data, journal)
+            forget_files(data, [one.name for one in journal.sources()])
     finally:
         journal.close()
     discard(data)
