@@ -53,6 +53,17 @@ IndexShards = Annotated[
         show_default=False,
     ),
 ]
+Store = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        metavar="URL",
+        help="Object store for the archive of all machines, s3://BUCKET/PREFIX: for the first command on a new "
+        "frontier in PostgreSQL; the others find it there.",
+        envvar="TARRAFA_STORE",
+        show_default=False,
+    ),
+]
 PublicUrl = Annotated[
     str, typer.Option("--public-url", help="Public address of the pages, if a reverse proxy serves them.")
 ]

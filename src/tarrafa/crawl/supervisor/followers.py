@@ -1,5 +1,7 @@
 """The followers of a data directory: a process each for graph, captures, and every part of index and triple store.
 
+Where the archive is a segment log, one more process mirrors it here, and the others follow the mirror.
+
 A follower keeps its projection up to date with the archive. It never touches the crawl: only the graph's weights are
 sent to the frontier. `Followers` and `FollowerCatchUp` are for the supervisor: which of them run, and whether they have
 caught up with the archive. `main` is the process of one follower.
@@ -17,13 +19,14 @@ from typing import TYPE_CHECKING
 from tarrafa.archive import warc_reader as archive
 from tarrafa.clock import boottime
 from tarrafa.crawl.supervisor.child_processes import ChildProcess
-from tarrafa.errors import ConfigError
+from tarrafa.errors import ConfigError, DataError
 from tarrafa.i18n import message
 from tarrafa.runtime.child_process import on_sigterm, run_child
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.heartbeat import PROCESS_HEARTBEAT_EVERY_S, ProcessHeartbeat, send_from_thread
 
 if TYPE_CHECKING:
+    from tarrafa.archive.segment_log.segment import LogIdentity, SegmentManifest
     from tarrafa.index.shards import ShardLayout
 
 MODULE = "tarrafa.crawl.supervisor.followers"
@@ -40,7 +43,20 @@ class Followers:
 
     def __init__(self, data: DataDirectory, layout: "ShardLayout | None") -> None:
         self._data, self._layout = data, layout
+        self._log: tuple[SegmentManifest, LogIdentity] | None = None
         self.children: list[ChildProcess] = []
+
+    def mirror_log(self, manifest: "SegmentManifest", log: "LogIdentity") -> None:
+        """The archive is a log that several machines write: one more child brings it here."""
+        self._log = manifest, log
+        self.renew()
+
+    def _archived(self) -> archive.Cursor:
+        """What is archived at this moment, here or on any machine of the log."""
+        if self._log is None:
+            return archive.visit_lengths(self._data.archive)
+        manifest, log = self._log
+        return {log.file: end} if (end := manifest.lengths().visits_end) else {}
 
     def prepare(self) -> None:
         """Set the layout of a new index, remove stray parts, and create the children."""
@@ -68,7 +84,7 @@ class Followers:
         """Create the children anew: the previous ones were dismissed."""
         from tarrafa.index import shards
 
-        names = ("graph", "captures")
+        names = ("graph", "captures") if self._log is None else ("log", "graph", "captures")
         self.children = [ChildProcess.for_module(self._data, name, MODULE, projection=name) for name in names]
         for part in shards.parts(self._data):
             for role in ("index", "triples"):
@@ -105,7 +121,7 @@ class Followers:
     def catch_up_of(self, collection: str) -> CaughtUp:
         """A check whether all that is archived of a collection until now has reached the followers, or no follower is
         wanted."""
-        passage = FollowerCatchUp(self._data, collection)
+        passage = FollowerCatchUp(self._data, collection, self._archived())
         return lambda: self.are_dismissed or passage.is_complete()
 
     def are_caught_up(self) -> bool:
@@ -118,17 +134,17 @@ class Followers:
 
         if self.are_dismissed:
             return True
-        if graph.behind(self._data) or index.behind(self._data):
+        until = self._archived()
+        if graph.behind(self._data, until) or index.behind(self._data, until):
             return False
-        return not (triples_status.behind(self._data) or captures.behind(self._data))
+        return not (triples_status.behind(self._data, until) or captures.behind(self._data, until))
 
 
 class FollowerCatchUp:
-    """Checks whether the present content of the archive has reached graph, frontier, index and triple store."""
+    """Checks whether the content of the archive up to a cursor has reached graph, frontier, index and triple store."""
 
-    def __init__(self, data: DataDirectory, collection: str) -> None:
-        self._data, self._collection = data, collection
-        self._until = archive.visit_lengths(data.archive)
+    def __init__(self, data: DataDirectory, collection: str, until: archive.Cursor) -> None:
+        self._data, self._collection, self._until = data, collection, until
         self._commits: list[int] | None = None  # commits of the triple store that hold all of it, to be published
 
     def is_complete(self) -> bool:
@@ -161,6 +177,19 @@ def main(data: DataDirectory, projection: str, part: str = "") -> None:
     if projection in LOW_PRIORITY:
         os.nice(NICE)
     follow(data, stop)
+
+
+def _log() -> tuple[ReadCursor, Follow]:
+    from tarrafa.archive.segment_log import log_mirror
+    from tarrafa.frontier.address import address_from_supervisor, open_manifest
+
+    def follow(data: DataDirectory, stop: threading.Event) -> None:
+        opened = open_manifest(address_from_supervisor())
+        if opened is None:
+            raise DataError(message("the frontier has no segment log"))
+        log_mirror.follow(data, *opened, stop)
+
+    return lambda data: archive.visit_lengths(data.archive), follow
 
 
 def _graph() -> tuple[ReadCursor, Follow]:
@@ -197,7 +226,7 @@ def _captures() -> tuple[ReadCursor, Follow]:
     return follower.cursor, follower.follow
 
 
-FOLLOWERS = {"graph": _graph, "captures": _captures, "index": _index, "triples": _triples}
+FOLLOWERS = {"log": _log, "graph": _graph, "captures": _captures, "index": _index, "triples": _triples}
 
 
 class FollowerHeartbeat:

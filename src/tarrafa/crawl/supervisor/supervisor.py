@@ -16,6 +16,7 @@ from itertools import islice
 from typing import IO
 
 from tarrafa import config
+from tarrafa.archive.segment_log.log_mirror import refuse_mirror, remember_log
 from tarrafa.clock import Clock, boottime
 from tarrafa.config import Collection
 from tarrafa.crawl.compaction.switch import recover
@@ -29,7 +30,7 @@ from tarrafa.crawl.supervisor.watchdog import SilenceLimits, Watchdog
 from tarrafa.crawl.verify.scrub import ScrubSchedule
 from tarrafa.crawl.worker.resource_limits import UNLIMITED, NodeLimits, ResourceLimits
 from tarrafa.errors import DataError, FrontierError, Locked, TarrafaError, Unreachable
-from tarrafa.frontier.address import OpenFrontier, child_environment
+from tarrafa.frontier.address import OpenFrontier, child_environment, open_manifest
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.clock_sync import sync_clock
 from tarrafa.frontier.messages import CollectionRow, DiscoveredUrl, FrontierOverview
@@ -44,6 +45,7 @@ END_TICK_S = 0.1  # between two looks at followers that have nothing left but th
 CATCH_UP_S_MAX = 10.0  # after Ctrl-C
 WAIT_S = 15.0
 SETTLE_S_MAX = 30.0
+LOG_PATIENCE_S = 3.0  # for the manifest of a segment log
 ROOTS_PER_CALL = 4_000
 FOLLOWERS_WAIT_S_MAX = 5.0  # for the first worker
 
@@ -56,7 +58,8 @@ class Supervisor:
     `divided`: the parts of a new index. `patient`: whatever happens to a child or to the disk, continue and report it
     (`troubles`). `silence`: how long a child may send no heartbeat before it is killed and started again. `submitted`:
     the collection to crawl; workers get no work before the frontier has its present definition. `scrub_every_s`: how
-    often all data are verified; 0: never.
+    often all data are verified; 0: never. `store`: where a new frontier in PostgreSQL keeps the archive of all
+    machines.
     """
 
     def __init__(
@@ -76,9 +79,10 @@ class Supervisor:
         print_line: Callable[[str], None] = print_note,
         submitted: Collection | None = None,
         scrub_every_s: float = 0.0,
+        store: str | None = None,
     ) -> None:
         clock = clock or Clock.from_environment()
-        self._submitted = submitted
+        self._submitted, self._store = submitted, store
         self.data, self.name = data, name  # prefix of our workers' names
         self.frontier_link: FrontierLink = frontier_link or LocalFrontierLink(
             data, clock, print_line=print_line, patient=patient
@@ -141,8 +145,20 @@ class Supervisor:
         """The collection is submitted at once: a collection that was running when the last process was killed may have
         another definition now."""
         await self.frontier_link.open()
+        await self._open_log()
         if self._submitted is not None:
             await self._submit(self._submitted)
+
+    async def _open_log(self) -> None:
+        """Join the segment log of the frontier, if there is one."""
+        opened = await asyncio.to_thread(open_manifest, self.frontier_link.address, self._store, LOG_PATIENCE_S)
+        if opened is None:
+            refuse_mirror(self.data, "a frontier without a store")
+            return
+        manifest, log = opened
+        self._closing.callback(manifest.close)
+        await asyncio.to_thread(remember_log, self.data, log)
+        self._followers.mirror_log(manifest, log)
 
     async def _start_worker_early(self) -> None:
         """Start the first worker beside the frontier server of our own: until it has loaded its code, that is ready.

@@ -11,9 +11,10 @@ import re
 import psycopg
 
 from tarrafa.errors import DataError
+from tarrafa.frontier.postgres.segment_manifest import MANIFEST_TABLES
 from tarrafa.frontier.store.database import TABLES
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 SCHEMA_LOCK = 0x7A66_0001  # advisory lock for creating or changing tables
 COUNTER = re.compile(r"CREATE TABLE counter \(.*?\n\) WITHOUT ROWID;\n", re.DOTALL)
 POSTGRES_TYPES = {"INTEGER": "BIGINT", "REAL": "DOUBLE PRECISION", "BLOB": "BYTEA"}
@@ -54,7 +55,7 @@ def create_statements() -> str:
         " autovacuum_analyze_scale_factor = 0.05);\n"
         for name in HOT_TABLES
     )
-    return text + POSTGRES_TABLES + settings
+    return text + POSTGRES_TABLES + MANIFEST_TABLES + settings
 
 
 def open_schema(connection: psycopg.Connection[tuple[object, ...]], suffix_list: str, where: str) -> dict[str, str]:

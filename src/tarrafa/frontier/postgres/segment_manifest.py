@@ -1,0 +1,126 @@
+"""Segment manifest: the order of the segment log, in the first PostgreSQL server of a frontier.
+
+`log_head` is one row: identity of the log, number of its segments, and the lengths of its two files. To append is one
+statement, which also looks whether the writer is still registered as a worker: the lock on the worker's row makes a
+release of its leases wait, and a release that came first leaves no row. So a visit is never handed out again before its
+writer has lost the right to append. (A `bigserial` and `id > cursor` would lose segments: numbers become visible in
+another order than they are given.)
+"""
+
+import time
+import uuid
+from collections.abc import Container
+
+from tarrafa.archive.segment_log.segment import LogIdentity, NewSegment, Segment, SegmentPart
+from tarrafa.archive.warc_writer import DurableLengths
+from tarrafa.errors import ConfigError, LeaseLost
+from tarrafa.frontier.postgres.database_connection import PATIENCE_S, DatabaseConnection
+from tarrafa.frontier.postgres.row_cache import Row
+from tarrafa.i18n import message
+
+MANIFEST_TABLES = """
+CREATE TABLE log_head (
+    id TEXT PRIMARY KEY, store TEXT NOT NULL, began DOUBLE PRECISION NOT NULL, segments BIGINT NOT NULL,
+    warc_end BIGINT NOT NULL, meta_end BIGINT NOT NULL, visits_end BIGINT NOT NULL
+);
+CREATE TABLE segment (
+    number BIGINT PRIMARY KEY, worker BIGINT NOT NULL, sequence BIGINT NOT NULL, name TEXT NOT NULL,
+    warc_start BIGINT NOT NULL, warc_size BIGINT NOT NULL, warc_digest BYTEA NOT NULL,
+    meta_start BIGINT NOT NULL, meta_size BIGINT NOT NULL, meta_digest BYTEA NOT NULL, visits_end BIGINT NOT NULL,
+    UNIQUE (worker, sequence)
+);
+"""
+CREATE_LOG = """
+INSERT INTO log_head SELECT %s, %s, %s, 0, 0, 0, 0
+WHERE NOT EXISTS (SELECT 1 FROM log_head) AND NOT EXISTS (SELECT 1 FROM url)
+"""
+APPEND = """
+WITH writer AS (SELECT id FROM worker WHERE id = %(worker)s FOR KEY SHARE),
+head AS (
+    UPDATE log_head SET segments = segments + 1, warc_end = warc_end + %(warc_size)s,
+        meta_end = meta_end + %(meta_size)s,
+        visits_end = CASE WHEN %(visits_size)s > 0 THEN meta_end + %(visits_size)s ELSE visits_end END
+    WHERE EXISTS (SELECT 1 FROM writer) RETURNING *
+)
+INSERT INTO segment SELECT segments, %(worker)s, %(sequence)s, %(name)s,
+    warc_end - %(warc_size)s, %(warc_size)s, %(warc_digest)s, meta_end - %(meta_size)s, %(meta_size)s, %(meta_digest)s,
+    visits_end
+FROM head RETURNING number
+"""
+SEGMENTS = """
+SELECT number, name, warc_start, warc_size, warc_digest, meta_start, meta_size, meta_digest, visits_end
+FROM segment WHERE number >= %s ORDER BY number LIMIT %s
+"""
+
+
+class PostgresManifest:
+    """The manifest by the address of the frontier's first server."""
+
+    def __init__(self, dsn: str, patience_s: float = PATIENCE_S) -> None:
+        self._database = DatabaseConnection(dsn, patience_s)
+
+    def identity(self) -> LogIdentity | None:
+        found = self._rows("SELECT id, store, began FROM log_head")
+        return LogIdentity(*found[0]) if found else None
+
+    def create(self, store: str) -> LogIdentity:
+        """The log of this frontier, created where the frontier is new. Another store than the log's is refused."""
+        self._rows_affected(CREATE_LOG, str(uuid.uuid4()), store, time.time())
+        log = self.identity()
+        if log is None:
+            raise ConfigError(
+                message(
+                    "--store {store}: this frontier has crawled without a store, so each machine has an archive of its"
+                    " own; begin with an empty database",
+                    store=store,
+                )
+            )
+        if log.store != store:
+            raise ConfigError(
+                message("--store {store}: the archive of this frontier is in {found}", store=store, found=log.store)
+            )
+        return log
+
+    def append(self, new: NewSegment) -> None:
+        values = {name: getattr(new, name) for name in new.__struct_fields__}
+
+        def attempt() -> bool:
+            connection = self._database.connect()
+            known = connection.execute(
+                "SELECT 1 FROM segment WHERE worker = %s AND sequence = %s", (new.worker, new.sequence)
+            ).fetchone()  # an answer may have been lost, but not the commit
+            return known is not None or connection.execute(APPEND, values).fetchone() is not None
+
+        if not self._database.with_retries(attempt):
+            raise LeaseLost(
+                message("worker {worker} was taken for lost: it archives nothing more", worker=str(new.worker))
+            )
+
+    def segments(self, first: int, most: int) -> list[Segment]:
+        return [
+            Segment(number, name, SegmentPart(*columns[:3]), SegmentPart(*columns[3:6]), columns[6])
+            for number, name, *columns in self._rows(SEGMENTS, first, most)
+        ]
+
+    def lengths(self) -> DurableLengths:
+        found = self._rows("SELECT warc_end, meta_end, visits_end FROM log_head")
+        return DurableLengths(*found[0]) if found else DurableLengths(0, 0, 0)
+
+    def is_closed(self, worker: int) -> bool:
+        """Whether a worker had this number, and can never append again."""
+        sql = """SELECT EXISTS (SELECT 1 FROM number WHERE name = 'workers' AND value >= %s)
+            AND NOT EXISTS (SELECT 1 FROM worker WHERE id = %s)"""
+        return bool(self._rows(sql, worker, worker)[0][0])
+
+    def names(self, worker: int) -> Container[str]:
+        """The names of a worker's segments."""
+        return {name for (name,) in self._rows("SELECT name FROM segment WHERE worker = %s", worker)}
+
+    def close(self) -> None:
+        self._database.close()
+
+    def _rows(self, sql: str, *values: object) -> list[Row]:
+        return self._database.with_retries(lambda: self._database.connect().execute(sql, values).fetchall())
+
+    def _rows_affected(self, sql: str, *values: object) -> int:
+        return self._database.with_retries(lambda: self._database.connect().execute(sql, values).rowcount)
