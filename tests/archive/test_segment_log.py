@@ -198,6 +198,8 @@ def test_an_append_that_is_repeated_is_one_segment(folder_cluster):
         cluster.manifest.append(new)
     assert [segment.number for segment in cluster.manifest.segments(1, 9)] == [1]
     assert cluster.manifest.lengths().meta == 20
+    with pytest.raises(DataError, match="another segment"):
+        cluster.manifest.append(NewSegment(1, 1, "x", 10, b"other", 20, b"", 5))
 
 
 def test_segments_of_many_writers_have_no_gap(folder_cluster):

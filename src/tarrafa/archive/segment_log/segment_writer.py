@@ -1,4 +1,4 @@
-"""Segment writer: a worker's archive where several machines share one log.
+"""Segment writer: the archive of a worker where several machines share one log.
 
 What is appended between two commits is a segment: two objects in the store, then a row in the manifest, and only then
 is it durable. Promises: a segment is visible as a whole or not at all; the store may be away for any time, and what
@@ -39,11 +39,10 @@ def segment_name(log: LogIdentity, worker: int, sequence: int) -> str:
 class _OpenSegment:
     """A segment being written, in memory."""
 
-    def __init__(self, name: str) -> None:
-        stem = name.replace("/", "-")
+    def __init__(self, file: str) -> None:
         self.warc, self.meta = BytesIO(), BytesIO()
         self.records = RecordPair(
-            RecordStream(self.warc, stem + WARC_ENDING), RecordStream(self.meta, stem + META_ENDING)
+            RecordStream(self.warc, file + WARC_ENDING), RecordStream(self.meta, file + META_ENDING)
         )
 
 
@@ -133,5 +132,5 @@ class SegmentWriter:
     def _records(self) -> RecordPair:
         if self._open is None:
             self._sequence += 1
-            self._open = _OpenSegment(segment_name(self._log, self._worker, self._sequence))
+            self._open = _OpenSegment(self._log.file)
         return self._open.records

@@ -89,7 +89,7 @@ class Worker:
         connections_max: int,
         workers: int,
         stop: StopSignal,
-        manifest: tuple[SegmentManifest, LogIdentity] | None,
+        manifest: tuple[SegmentManifest, LogIdentity] | None = None,
     ) -> None:
         clock, stats, link_cache, self._lag = agreed.clock, WorkerStats(), LinkCache(), LoopLag()
         terms, asked_at = registered

@@ -13,7 +13,7 @@ from collections.abc import Container
 
 from tarrafa.archive.segment_log.segment import LogIdentity, NewSegment, Segment, SegmentPart
 from tarrafa.archive.warc_writer import DurableLengths
-from tarrafa.errors import ConfigError, LeaseLost
+from tarrafa.errors import ConfigError, DataError, LeaseLost
 from tarrafa.frontier.postgres.database_connection import PATIENCE_S, DatabaseConnection
 from tarrafa.frontier.postgres.row_cache import Row
 from tarrafa.i18n import message
@@ -47,6 +47,7 @@ INSERT INTO segment SELECT segments, %(worker)s, %(sequence)s, %(name)s,
     visits_end
 FROM head RETURNING number
 """
+KNOWN = "SELECT warc_digest, meta_digest FROM segment WHERE worker = %(worker)s AND sequence = %(sequence)s"
 SEGMENTS = """
 SELECT number, name, warc_start, warc_size, warc_digest, meta_start, meta_size, meta_digest, visits_end
 FROM segment WHERE number >= %s ORDER BY number LIMIT %s
@@ -86,10 +87,14 @@ class PostgresManifest:
 
         def attempt() -> bool:
             connection = self._database.connect()
-            known = connection.execute(
-                "SELECT 1 FROM segment WHERE worker = %s AND sequence = %s", (new.worker, new.sequence)
-            ).fetchone()  # an answer may have been lost, but not the commit
-            return known is not None or connection.execute(APPEND, values).fetchone() is not None
+            known = connection.execute(KNOWN, values).fetchone()  # an answer may have been lost, but not the commit
+            if known is None:
+                return connection.execute(APPEND, values).fetchone() is not None
+            if known != (new.warc_digest, new.meta_digest):
+                raise DataError(
+                    message("worker {worker} has appended another segment by this number", worker=str(new.worker))
+                )
+            return True
 
         if not self._database.with_retries(attempt):
             raise LeaseLost(
