@@ -32,7 +32,8 @@ CREATE TABLE segment (
 """
 CREATE_LOG = """
 INSERT INTO log_head SELECT %s, %s, %s, 0, 0, 0, 0
-WHERE NOT EXISTS (SELECT 1 FROM log_head) AND NOT EXISTS (SELECT 1 FROM url)
+WHERE NOT EXISTS (SELECT 1 FROM log_head)
+    AND NOT EXISTS (SELECT 1 FROM visit) AND NOT EXISTS (SELECT 1 FROM worker)
 """
 APPEND = """
 WITH writer AS (SELECT id FROM worker WHERE id = %(worker)s FOR KEY SHARE),
@@ -65,14 +66,14 @@ class PostgresManifest:
         return LogIdentity(*found[0]) if found else None
 
     def create(self, store: str) -> LogIdentity:
-        """The log of this frontier, created where the frontier is new. Another store than the log's is refused."""
+        """The log of this frontier, created before its first worker. Another store than the log's is refused."""
         self._rows_affected(CREATE_LOG, str(uuid.uuid4()), store, time.time())
         log = self.identity()
         if log is None:
             raise ConfigError(
                 message(
-                    "--store {store}: this frontier has crawled without a store, so each machine has an archive of its"
-                    " own; begin with an empty database",
+                    "--store {store}: workers of this frontier have no store: each machine has an archive of its own;"
+                    " begin with an empty database",
                     store=store,
                 )
             )
