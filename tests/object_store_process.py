@@ -56,6 +56,10 @@ class SeaweedFs:
             "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}", "AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET,
         }  # fmt: skip
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def start(self) -> None:
         weed = program()
         assert weed is not None, WHY_NOT

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from tarrafa.archive.segment_log.log_mirror import LogMirror, mirrored_log
-from tarrafa.archive.segment_log.object_store import ObjectStore, check_address
+from tarrafa.archive.segment_log.object_store import CREDENTIAL_VARIABLES, ObjectStore, check_address
 from tarrafa.archive.segment_log.orphans import sweep_orphans
 from tarrafa.archive.segment_log.segment import LogIdentity, NewSegment, object_names
 from tarrafa.archive.segment_log.segment_writer import SegmentWriter
@@ -392,6 +392,13 @@ def test_a_log_is_created_once_and_only_for_a_new_frontier(folder_cluster):
 def test_addresses_that_name_no_store_are_refused(url):
     with pytest.raises(ConfigError, match="store"):
         check_address(url)
+
+
+def test_keys_are_not_looked_for_where_nobody_named_them(monkeypatch):
+    for name in CREDENTIAL_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(ConfigError, match="AWS_ACCESS_KEY_ID"):
+        ObjectStore("s3://tests/x")
 
 
 def test_addresses_have_one_form():

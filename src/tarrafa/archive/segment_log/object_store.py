@@ -3,8 +3,9 @@
 `s3://BUCKET/PREFIX` is any store that speaks the protocol of S3; endpoint and keys come from the usual variables of the
 environment (AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION), never from the address.
 `file:///FOLDER` is a folder that all machines see.
-Promises: an error says which store and which object. A store that does not answer is `Unreachable`, and worth waiting
-for; a refusal and a missing object are not.
+Promises: keys are never looked for where nobody named them: no request goes to the metadata service of a cloud unless
+AWS_METADATA_ENDPOINT is set. An error says which store and which object. A store that does not answer is `Unreachable`,
+and worth waiting for; a refusal and a missing object are not.
 """
 
 import os
@@ -23,6 +24,10 @@ TIMEOUT_S, RETRIES_S = 30, 10
 ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 REGION_VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION")
 REGION_DEFAULT = "us-east-1"  # stores other than Amazon's ask for any
+CREDENTIAL_VARIABLES = (
+    "AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_METADATA_ENDPOINT", "AWS_SKIP_SIGNATURE",
+)  # fmt: skip
 LIST_CHUNK = 1_000
 ADDRESS_CHARS_MAX = 500
 ADDRESS_FORM = "s3://BUCKET/PREFIX, or file:///FOLDER for trials"
@@ -60,6 +65,14 @@ class ObjectStore:
 
         if url.startswith("file:"):
             return LocalStore(urlsplit(url).path, mkdir=True)
+        if not any(map(os.environ.get, CREDENTIAL_VARIABLES)):
+            raise ConfigError(
+                message(
+                    "{store}: no keys: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment (for the role of"
+                    " a machine in a cloud: AWS_METADATA_ENDPOINT)",
+                    store=url,
+                )
+            )
         parts, endpoint = urlsplit(url), next(filter(None, map(os.environ.get, ENDPOINT_VARIABLES)), None)
         region = next(filter(None, map(os.environ.get, REGION_VARIABLES)), REGION_DEFAULT)
         timeout = timedelta(seconds=TIMEOUT_S)

@@ -27,7 +27,7 @@ CREATE TABLE segment (
     number BIGINT PRIMARY KEY, worker BIGINT NOT NULL, sequence BIGINT NOT NULL, name TEXT NOT NULL,
     warc_start BIGINT NOT NULL, warc_size BIGINT NOT NULL, warc_digest BYTEA NOT NULL,
     meta_start BIGINT NOT NULL, meta_size BIGINT NOT NULL, meta_digest BYTEA NOT NULL, visits_end BIGINT NOT NULL,
-    UNIQUE (worker, sequence)
+    appended DOUBLE PRECISION NOT NULL DEFAULT extract(epoch FROM clock_timestamp()), UNIQUE (worker, sequence)
 );
 """
 CREATE_LOG = """
