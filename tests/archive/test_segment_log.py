@@ -15,7 +15,7 @@ import pytest
 from tarrafa.archive.segment_log.log_mirror import LogMirror, mirrored_log
 from tarrafa.archive.segment_log.object_store import CREDENTIAL_VARIABLES, ObjectStore, check_address
 from tarrafa.archive.segment_log.orphans import sweep_orphans
-from tarrafa.archive.segment_log.segment import LogIdentity, NewSegment, object_names
+from tarrafa.archive.segment_log.segment import LogIdentity, NewSegment, object_names_of
 from tarrafa.archive.segment_log.segment_writer import SegmentWriter
 from tarrafa.archive.warc_reader import follow, read_entry, visit_lengths
 from tarrafa.archive.warc_writer import WarcWriter, recover_archive
@@ -241,13 +241,13 @@ def test_a_missing_or_damaged_object_stops_the_mirror_before_it(cluster, ending)
     writer, data = cluster.writer(1), cluster.machine("a")
     for number in range(3):
         write(writer, range(number, number + 1))
-    name = object_names(cluster.manifest.segments(2, 1)[0])[ending]
+    name = object_names_of(cluster.manifest.segments(2, 1)[0].name)[ending]
     whole = cluster.store().get(
         name,
         cluster.manifest.segments(2, 1)[0].warc.size if ending == 0 else cluster.manifest.segments(2, 1)[0].meta.size,
     )
     damaged = whole[:50] + bytes([whole[50] ^ 1]) + whole[51:]
-    for content, said in ((damaged, "damaged"), (whole[:-1], "bytes"), (whole + b"x", "bytes"), (None, "missing")):
+    for content, said in ((damaged, "damaged"), (whole[:-1], "length"), (whole + b"x", "length"), (None, "missing")):
         if content is None:
             cluster.store().delete([name])
         else:
@@ -325,7 +325,8 @@ def test_orphans_of_workers_that_are_gone_are_swept_and_of_no_others(cluster):
             store.put(f"{log.id}/segment/{worker:010d}/00000099{ending}", b"orphan")
     store.put("other/segment/0000000001/00000001.warc.gz", b"of another log")
     cluster.release(1)
-    assert sweep_orphans(store, log, cluster.manifest.is_closed, cluster.manifest.names) == 2
+    assert sweep_orphans(store, log, cluster.manifest) == 2
+    assert sweep_orphans(store, log, cluster.manifest) == 0
     left = set(store.names(log.id))
     assert kept < left and len(left - kept) == 4 and len(list(store.names("other"))) == 1
     with cluster.mirror("a") as mirror:

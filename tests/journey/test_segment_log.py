@@ -37,7 +37,7 @@ pytestmark = [
 
 
 @pytest.fixture
-def engines(monkeypatch) -> Iterator[tuple[Postgres, SeaweedFs]]:
+def engines(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Postgres, SeaweedFs]]:
     database, store = Postgres(), SeaweedFs()
     for name, value in store.environment.items():
         monkeypatch.setenv(name, value)
@@ -126,7 +126,7 @@ def assert_one_system(cluster: PostgresCluster, *names: str) -> None:
 def assert_no_orphan_is_left(reader: LogReader) -> None:
     """When all workers are gone, a sweep leaves just the objects of the manifest."""
     store = ObjectStore(reader.log.store)
-    sweep_orphans(store, reader.log, reader.manifest.is_closed, reader.manifest.names)
+    sweep_orphans(store, reader.log, reader.manifest)
     assert len(list(store.names(reader.log.id))) == 2 * len(reader.manifest.segments(1, 100_000))
 
 

@@ -18,6 +18,7 @@ from threading import Event
 import msgspec
 
 from tarrafa.archive.segment_log.object_store import ObjectStore
+from tarrafa.archive.segment_log.orphans import sweep_orphans
 from tarrafa.archive.segment_log.segment import (
     META_ENDING,
     WARC_ENDING,
@@ -26,9 +27,10 @@ from tarrafa.archive.segment_log.segment import (
     SegmentManifest,
     SegmentPart,
     digest,
-    object_names,
+    object_names_of,
 )
 from tarrafa.archive.warc_writer import DurableLengths, durable_line, read_durable
+from tarrafa.clock import boottime
 from tarrafa.errors import DataError, Locked, Unreachable, write_errors
 from tarrafa.i18n import message
 from tarrafa.runtime.data_dir import DataDirectory, sync_directory, write_atomically
@@ -38,6 +40,7 @@ from tarrafa.runtime.terminal import print_note
 SEGMENTS_PER_PASS = 64  # some 100 MB at most, in memory
 DOWNLOADS = 8
 POLL_S, RETRY_S = 0.3, 2.0
+SWEEP_EVERY_S = 600.0
 SCHEMA = """
 CREATE TABLE segment (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, row BLOB NOT NULL);
 """
@@ -97,7 +100,7 @@ class LogMirror:
     """The mirror of one data directory. Use it in a `with`: it holds the lock and the files."""
 
     def __init__(self, data: DataDirectory, manifest: SegmentManifest, log: LogIdentity) -> None:
-        self._manifest, self._store, self._log = manifest, ObjectStore(log.store), log
+        self._manifest, self.store = manifest, ObjectStore(log.store)
         remember_log(data, log)
         self._archive, self._stem = data.archive, data.archive / log.file
         self._durable_fd = self._lock()
@@ -132,7 +135,7 @@ class LogMirror:
         new = self._next_segments()
         if not new:
             return 0
-        names = [name for segment in new for name in object_names(segment)]
+        names = [name for segment in new for name in object_names_of(segment.name)]
         parts = [part for segment in new for part in (segment.warc, segment.meta)]
         with write_errors(self._stem), self._stopping_downloads():
             contents = self._downloads.map(self._download, names, parts)
@@ -178,12 +181,12 @@ class LogMirror:
         return found
 
     def _download(self, name: str, part: SegmentPart) -> bytes:
-        content = self._store.get(name, part.size)
+        content = self.store.get(name, part.size)
         if digest(content) != part.digest:
             raise DataError(
                 message(
                     "{store}/{name}: damaged: its bytes are not those that were written",
-                    store=self._store.url,
+                    store=self.store.url,
                     name=name,
                 )
             )
@@ -226,10 +229,13 @@ class LogMirror:
 def follow(data: DataDirectory, manifest: SegmentManifest, log: LogIdentity, stop: Event) -> None:
     """Mirror the log until `stop` is set. Database and store may be away for any time."""
     with LogMirror(data, manifest, log) as mirror:
-        is_waiting = False
+        is_waiting, swept_at = False, boottime()
         while not stop.is_set():
             try:
                 pulled = mirror.pull()
+                if boottime() - swept_at > SWEEP_EVERY_S:
+                    swept_at = boottime()
+                    sweep_orphans(mirror.store, log, manifest)
             except Unreachable as error:
                 if not is_waiting:
                     print_note(f"waiting: {error}")

@@ -68,8 +68,8 @@ class ObjectStore:
         if not any(map(os.environ.get, CREDENTIAL_VARIABLES)):
             raise ConfigError(
                 message(
-                    "{store}: no keys: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment (for the role of"
-                    " a machine in a cloud: AWS_METADATA_ENDPOINT)",
+                    "{store}: no keys: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment (the role of"
+                    " a machine in a cloud: set AWS_METADATA_ENDPOINT)",
                     store=url,
                 )
             )
@@ -101,10 +101,9 @@ class ObjectStore:
         if len(content) != size:
             raise DataError(
                 message(
-                    "{store}/{name}: has {found} bytes or more, the manifest says {size}",
+                    "{store}/{name}: its length is not that of the manifest, {size}",
                     store=self.url,
                     name=name,
-                    found=str(len(content)),
                     size=str(size),
                 )
             )

@@ -87,11 +87,26 @@ class SegmentManifest(Protocol):
     def lengths(self) -> DurableLengths:
         """The lengths of the files of the log at this moment."""
 
+    def unswept_writers(self, most: int) -> list[int]:
+        """Some workers that can never append again, and were not swept (`orphans`)."""
+
+    def names(self, worker: int) -> list[str]:
+        """The names of all segments of a worker."""
+
+    def mark_swept(self, worker: int) -> None: ...
+
     def close(self) -> None: ...
 
 
-def object_names(segment: Segment) -> tuple[str, str]:
-    return segment.name + WARC_ENDING, segment.name + META_ENDING
+def writer_prefix(log: LogIdentity, worker: int) -> str:
+    """Where the objects of a worker are. Worker numbers repeat where a frontier was restored from a backup, the id of a
+    log never does."""
+    return f"{log.id}/segment/{worker:010d}/"
+
+
+def object_names_of(name: str) -> tuple[str, str]:
+    """The two objects of the segment with this name."""
+    return name + WARC_ENDING, name + META_ENDING
 
 
 def digest(content: bytes | memoryview) -> bytes:

@@ -19,6 +19,7 @@ from tarrafa.archive.segment_log.segment import (
     NewSegment,
     SegmentManifest,
     digest,
+    writer_prefix,
 )
 from tarrafa.archive.warc_writer import RecordPair, RecordStream, WarcExchange
 from tarrafa.errors import LeaseLost, Unreachable
@@ -28,12 +29,6 @@ from tarrafa.runtime.terminal import print_note
 
 COMMIT_EVERY_S = 1.0  # two objects and a row a second for each worker
 RETRY_PAUSE_S, RETRY_PAUSE_S_MAX = 0.5, 5.0
-
-
-def segment_name(log: LogIdentity, worker: int, sequence: int) -> str:
-    """The name of a segment's objects, without their endings. Worker numbers repeat where a manifest was restored from
-    a backup, the id of a log never does."""
-    return f"{log.id}/segment/{worker:010d}/{sequence:08d}"
 
 
 class _OpenSegment:
@@ -88,7 +83,7 @@ class SegmentWriter:
         if segment is None:
             return lambda: None
         lengths, warc, meta = segment.records.lengths(), segment.warc.getvalue(), segment.meta.getvalue()
-        name = segment_name(self._log, self._worker, self._sequence)
+        name = f"{writer_prefix(self._log, self._worker)}{self._sequence:08d}"
         new = NewSegment(
             self._worker, self._sequence, name, len(warc), digest(warc), len(meta), digest(meta), lengths.visits_end
         )

@@ -9,7 +9,6 @@ another order than they are given.)
 
 import time
 import uuid
-from collections.abc import Container
 
 from tarrafa.archive.segment_log.segment import LogIdentity, NewSegment, Segment, SegmentPart
 from tarrafa.archive.warc_writer import DurableLengths
@@ -29,6 +28,7 @@ CREATE TABLE segment (
     meta_start BIGINT NOT NULL, meta_size BIGINT NOT NULL, meta_digest BYTEA NOT NULL, visits_end BIGINT NOT NULL,
     appended DOUBLE PRECISION NOT NULL DEFAULT extract(epoch FROM clock_timestamp()), UNIQUE (worker, sequence)
 );
+CREATE TABLE swept_writer (worker BIGINT PRIMARY KEY);
 """
 CREATE_LOG = """
 INSERT INTO log_head SELECT %s, %s, %s, 0, 0, 0, 0
@@ -47,6 +47,12 @@ INSERT INTO segment SELECT segments, %(worker)s, %(sequence)s, %(name)s,
     warc_end - %(warc_size)s, %(warc_size)s, %(warc_digest)s, meta_end - %(meta_size)s, %(meta_size)s, %(meta_digest)s,
     visits_end
 FROM head RETURNING number
+"""
+UNSWEPT = """
+SELECT known FROM generate_series(1, (SELECT value FROM number WHERE name = 'workers')) AS known
+WHERE NOT EXISTS (SELECT 1 FROM worker WHERE id = known)
+    AND NOT EXISTS (SELECT 1 FROM swept_writer WHERE worker = known)
+ORDER BY known LIMIT %s
 """
 KNOWN = "SELECT warc_digest, meta_digest FROM segment WHERE worker = %(worker)s AND sequence = %(sequence)s"
 SEGMENTS = """
@@ -112,15 +118,14 @@ class PostgresManifest:
         found = self._rows("SELECT warc_end, meta_end, visits_end FROM log_head")
         return DurableLengths(*found[0]) if found else DurableLengths(0, 0, 0)
 
-    def is_closed(self, worker: int) -> bool:
-        """Whether a worker had this number, and can never append again."""
-        sql = """SELECT EXISTS (SELECT 1 FROM number WHERE name = 'workers' AND value >= %s)
-            AND NOT EXISTS (SELECT 1 FROM worker WHERE id = %s)"""
-        return bool(self._rows(sql, worker, worker)[0][0])
+    def unswept_writers(self, most: int) -> list[int]:
+        return [worker for (worker,) in self._rows(UNSWEPT, most)]
 
-    def names(self, worker: int) -> Container[str]:
-        """The names of a worker's segments."""
-        return {name for (name,) in self._rows("SELECT name FROM segment WHERE worker = %s", worker)}
+    def names(self, worker: int) -> list[str]:
+        return [name for (name,) in self._rows("SELECT name FROM segment WHERE worker = %s", worker)]
+
+    def mark_swept(self, worker: int) -> None:
+        self._rows_affected("INSERT INTO swept_writer VALUES (%s) ON CONFLICT DO NOTHING", worker)
 
     def close(self) -> None:
         self._database.close()
