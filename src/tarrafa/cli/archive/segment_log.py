@@ -19,7 +19,7 @@ from tarrafa.frontier.address import Address, connect, connect_blocking, from_co
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.terminal import counted, print_line
 
-app = typer.Typer(no_args_is_help=True, help="List an archive; push it into an object store, pull it from there.")
+app = typer.Typer(no_args_is_help=True, help="List an archive, push it into a store, pull it.")
 LISTED = 50
 
 

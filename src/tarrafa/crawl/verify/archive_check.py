@@ -15,7 +15,7 @@ from xxhash import xxh3_64_digest
 
 from tarrafa.archive.deletion_log import ArchiveDeletions
 from tarrafa.archive.segment_log.segment import LOG_WRITER
-from tarrafa.archive.warc_reader import Cursor, meta_path, read_member
+from tarrafa.archive.warc_reader import Cursor, meta_path, read_member, worker_of
 from tarrafa.archive.warc_writer import (
     CONVERSION,
     METADATA,
