@@ -91,6 +91,22 @@ class Lease(msgspec.Struct, frozen=True, array_like=True):
     run: int = 1  # of the collection, to which the visits belong
 
 
+class OwnedPart(msgspec.Struct, frozen=True, array_like=True):
+    """A part of a projection that a node owns; its messages carry the epoch, so that an old owner is recognised."""
+
+    number: int
+    epoch: int
+
+
+class OwnedParts(msgspec.Struct, frozen=True):
+    """What a node owns of a projection from now on, for so many seconds from the sending of its request. `surplus`: how
+    many of these to give back, as soon as it has stopped to serve them."""
+
+    parts: list[OwnedPart]
+    surplus: int
+    lease_s: float
+
+
 class HostLoan(msgspec.Struct, frozen=True, array_like=True):
     """A host borrowed by name, for one request. If not `granted`: ask again at `free_at`. `finish` returns it."""
 

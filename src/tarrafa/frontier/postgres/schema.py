@@ -11,7 +11,7 @@ import re
 import psycopg
 
 from tarrafa.errors import DataError
-from tarrafa.frontier.store.database import TABLES
+from tarrafa.frontier.store.database import PART_TABLES, TABLES
 
 SCHEMA_VERSION = 6
 SCHEMA_LOCK = 0x7A66_0001  # advisory lock for creating or changing tables
@@ -81,4 +81,7 @@ def open_schema(connection: psycopg.Connection[tuple[object, ...]], suffix_list:
                 " changed. `tarrafa rebuild frontier` makes a frontier again from the archive, `export frontier` and"
                 " `import frontier` bring it into an empty database (docs/cluster.md)"
             )
+        row = connection.execute("SELECT to_regclass('part_node')").fetchone()
+        if row is None or row[0] is None:
+            connection.execute(_to_postgres(PART_TABLES).encode())
     return facts

@@ -12,6 +12,7 @@ from tarrafa.frontier.messages import RANK_STEP, DiscoveredUrl, HostCounts, Retr
 from tarrafa.frontier.postgres.database_session import DatabaseSession, PostgresTransaction, in_transaction
 from tarrafa.frontier.store.database import ALL_ROWS, SWEPT
 from tarrafa.frontier.store.lookup import status_facts
+from tarrafa.frontier.store.part_owners import GRAPH
 from tarrafa.frontier.store.retries import HOSTS_PER_SCAN, OF_STATUS, next_cursor
 from tarrafa.model import HostId, Status, UrlState, can_be_retried
 
@@ -44,10 +45,14 @@ def _discover(session: DatabaseSession, collection: int, offers: list[Discovered
 
 
 @in_transaction
-def update_weights(work: PostgresTransaction, collection: str, weights: list[UrlWeight]) -> None:
+def update_weights(
+    work: PostgresTransaction, collection: str, weights: list[UrlWeight], epoch: int, *, is_first: bool
+) -> bool:
+    if not work.store.owners.accepts_epoch(GRAPH, 1, epoch, knows_owners=is_first):
+        return False
     known = work.store.collections.find(collection)
     if known is None:
-        return
+        return True
     news = _filter_new_weights(work, known.row.id, weights)
     if known.order.is_breadth:
         work.db.lock_sites((known.row.id, weight.host) for weight in news)
@@ -56,6 +61,7 @@ def update_weights(work: PostgresTransaction, collection: str, weights: list[Url
     work.db.prefetch("url", keys)
     work.prefetch_pages(known, keys)
     work.store.urls.update_weights(known, news)
+    return True
 
 
 @in_transaction
