@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from tarrafa.archive import warc_reader as archive
 from tarrafa.clock import boottime
 from tarrafa.crawl.supervisor.child_processes import ChildProcess
-from tarrafa.errors import ConfigError
+from tarrafa.errors import ConfigError, LeaseLost
 from tarrafa.i18n import message
 from tarrafa.runtime.child_process import on_sigterm, run_child
 from tarrafa.runtime.data_dir import DataDirectory
@@ -30,6 +30,7 @@ MODULE = "tarrafa.crawl.supervisor.followers"
 PROGRESS_TIME_SHARE = 0.005  # of our time for measuring the backlog: an archive may have thousands of files
 NICE = 5  # of triple store and captures, which need little; index and graph go before the workers
 LOW_PRIORITY = frozenset({"triples", "captures"})
+NOT_OWNER = -1  # epoch of a graph follower that delivers nothing
 CaughtUp = Callable[[], bool]  # whether all that was archived until some moment has reached the followers; blocks
 ReadCursor = Callable[[DataDirectory], archive.Cursor]
 Follow = Callable[[DataDirectory, threading.Event], None]
@@ -152,29 +153,42 @@ class FollowerCatchUp:
 # -- the process of one follower ---------------------------------------------------------------------------------------
 
 
-def main(data: DataDirectory, projection: str, part: str = "") -> None:
-    """Follow, until the supervisor ends this process."""
+def main(data: DataDirectory, projection: str, part: str = "", epoch: int = 0) -> None:
+    """Follow, until the supervisor ends this process. `epoch`: of the node's lease on the graph; `NOT_OWNER`: another
+    node owns it; 0: nodes do not share their archive, and each delivers its own weights."""
     stop, data = threading.Event(), DataDirectory(data.root, part)
     on_sigterm(stop.set)
-    read_cursor, follow = FOLLOWERS[projection]()
+    read_cursor, follow = _graph(epoch) if projection == "graph" else FOLLOWERS[projection]()
     send_from_thread(data, FollowerHeartbeat(data, projection, read_cursor).heartbeat)
     if projection in LOW_PRIORITY:
         os.nice(NICE)
     follow(data, stop)
 
 
-def _graph() -> tuple[ReadCursor, Follow]:
+def _graph(epoch: int) -> tuple[ReadCursor, Follow]:
     from tarrafa.frontier.address import address_from_supervisor, connect_blocking
     from tarrafa.frontier.messages import UrlWeight
     from tarrafa.graph import follower
 
     def follow(data: DataDirectory, stop: threading.Event) -> None:
+        if epoch == NOT_OWNER:
+            follower.follow(data, None, stop)
+            return
         frontier = connect_blocking(address_from_supervisor())
 
         def deliver(collection: str, weights: list[UrlWeight]) -> None:
-            frontier.call("update_weights", collection, weights)
+            if frontier.call("update_weights", collection, weights, epoch):
+                return
+            if epoch:
+                raise LeaseLost(message("another node owns the link graph now"))
+            raise ConfigError(
+                message(
+                    "the machines of this frontier share their archive, and one of them owns the link graph: start this"
+                    " one with --index-shards owned/N, too"
+                )
+            )
 
-        follower.follow(data, deliver, stop)
+        follower.follow(data, deliver, stop, epoch)
 
     return follower.cursor, follow
 
@@ -197,7 +211,7 @@ def _captures() -> tuple[ReadCursor, Follow]:
     return follower.cursor, follower.follow
 
 
-FOLLOWERS = {"graph": _graph, "captures": _captures, "index": _index, "triples": _triples}
+FOLLOWERS = {"captures": _captures, "index": _index, "triples": _triples}
 
 
 class FollowerHeartbeat:

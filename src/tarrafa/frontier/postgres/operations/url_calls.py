@@ -46,7 +46,7 @@ def _discover(session: DatabaseSession, collection: int, offers: list[Discovered
 
 @in_transaction
 def update_weights(
-    work: PostgresTransaction, collection: str, weights: list[UrlWeight], epoch: int, *, is_first: bool
+    work: PostgresTransaction, collection: str, weights: list[UrlWeight], epoch: int = 0, *, is_first: bool = True
 ) -> bool:
     if not work.store.owners.accepts_epoch(GRAPH, 1, epoch, knows_owners=is_first):
         return False
