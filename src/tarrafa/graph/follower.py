@@ -234,15 +234,16 @@ def rebuild(data: DataDirectory) -> int:
 
 def mark_all_undelivered(data: DataDirectory, epoch: int = 0) -> int:
     """Mark everything as undelivered, for a rebuilt frontier or for the owner of a new epoch; the number of weights."""
+    marked = 0
     with writer_lock(data), closing(open_writer(data)) as connection, graph_file(data).errors(connection):
-        if epoch and rows(connection, "SELECT 1 FROM counters WHERE name = 'epoch' AND value = ?", (epoch,)):
-            return 0
-        delivered_path(data).unlink(missing_ok=True)
-        with connection:
-            connection.execute("UPDATE nodes SET depth_sent = NULL")
-            connection.execute("INSERT OR REPLACE INTO counters VALUES ('epoch', ?)", (epoch,))
-            marked = mark_nodes_undelivered(connection)
-        return marked
+        began = rows(connection, "SELECT value FROM counters WHERE name = 'epoch'")
+        if not epoch or began != [(epoch,)]:
+            delivered_path(data).unlink(missing_ok=True)
+            with connection:
+                connection.execute("UPDATE nodes SET depth_sent = NULL")
+                connection.execute("INSERT OR REPLACE INTO counters VALUES ('epoch', ?)", (epoch,))
+                marked = mark_nodes_undelivered(connection)
+    return marked
 
 
 def cursor(data: DataDirectory) -> Cursor:

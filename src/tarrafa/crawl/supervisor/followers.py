@@ -37,11 +37,13 @@ Follow = Callable[[DataDirectory, threading.Event], None]
 
 
 class Followers:
-    """The follower processes. `layout`: the parts into which a new index is divided."""
+    """The follower processes. `layout`: the parts into which a new index is divided. `graph_epoch`: of the node's lease
+    on the graph, see `main`."""
 
     def __init__(self, data: DataDirectory, layout: "ShardLayout | None") -> None:
         self._data, self._layout = data, layout
         self.children: list[ChildProcess] = []
+        self.graph_epoch = 0
 
     def prepare(self) -> None:
         """Set the layout of a new index, remove stray parts, and create the children."""
@@ -49,18 +51,20 @@ class Followers:
         from tarrafa.triples import storage
 
         wanted, there = self._layout, shards.read_layout(self._data)
-        if wanted is not None and wanted != there:
+        if wanted is not None and wanted.option != there.option:
             if shards.exists(self._data):
                 raise ConfigError(
                     message(
                         "--index-shards {wanted}: the index of {root} is divided otherwise ({there}); `tarrafa"
                         " rebuild index --shards {wanted}` makes it again",
-                        wanted=str(wanted),
+                        wanted=wanted.option,
                         root=self._data.root,
-                        there=str(there),
+                        there=there.option,
                     )
                 )
             shards.set_layout(self._data, wanted)
+        if shards.read_layout(self._data).is_owned:
+            self.graph_epoch = NOT_OWNER
         shards.remove_stray_parts(self._data)
         storage.remove_stray_parts(self._data)
         self.renew()
@@ -69,13 +73,45 @@ class Followers:
         """Create the children anew: the previous ones were dismissed."""
         from tarrafa.index import shards
 
-        names = ("graph", "captures")
-        self.children = [ChildProcess.for_module(self._data, name, MODULE, projection=name) for name in names]
+        captures = ChildProcess.for_module(self._data, "captures", MODULE, projection="captures")
+        self.children = [self._graph_child(), captures]
         for part in shards.parts(self._data):
-            for role in ("index", "triples"):
-                name = f"{role}-{part.part}" if part.part else role
-                arguments = {"projection": role, "part": part.part}
-                self.children.append(ChildProcess.for_module(self._data, name, MODULE, role=role, **arguments))
+            self.children += self._part_children(part)
+
+    def _graph_child(self) -> ChildProcess:
+        return ChildProcess.for_module(self._data, "graph", MODULE, projection="graph", epoch=self.graph_epoch)
+
+    def _part_children(self, part: DataDirectory) -> list[ChildProcess]:
+        return [
+            ChildProcess.for_module(
+                self._data, _child_name(role, part), MODULE, role=role, projection=role, part=part.part
+            )
+            for role in ("index", "triples")
+        ]
+
+    def replace_graph_child(self, epoch: int) -> list[ChildProcess]:
+        """Make another child for the graph, with the epoch of another lease; returns the one to be dismissed."""
+        self.graph_epoch = epoch
+        old = [child for child in self.children if child.role == "graph"]
+        self.children = [self._graph_child(), *(child for child in self.children if child.role != "graph")]
+        return old
+
+    def add_part(self, part: DataDirectory) -> None:
+        self.children += self._part_children(part)
+
+    def remove_part(self, part: DataDirectory) -> list[ChildProcess]:
+        """Forget the children of a part; returns those that are to be dismissed."""
+        names = {_child_name(role, part) for role in ("index", "triples")}
+        gone = [child for child in self.children if child.name in names]
+        self.children = [child for child in self.children if child.name not in names]
+        return gone
+
+    @property
+    def are_owned(self) -> bool:
+        """Whether leases say which parts are followed here."""
+        from tarrafa.index import shards
+
+        return shards.read_layout(self._data).is_owned
 
     def expect_records(self, *, are_expected: bool) -> None:
         """Note whether more records will come: where none will, followers commit at once what they have read."""
@@ -122,6 +158,10 @@ class Followers:
         if graph.behind(self._data) or index.behind(self._data):
             return False
         return not (triples_status.behind(self._data) or captures.behind(self._data))
+
+
+def _child_name(role: str, part: DataDirectory) -> str:
+    return f"{role}-{part.part}" if part.part else role
 
 
 class FollowerCatchUp:
