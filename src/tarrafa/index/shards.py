@@ -50,9 +50,9 @@ class ShardLayout(NamedTuple):
         return f"{OWNED} {here}".strip() + f"/{self.of}" if self.is_owned else f"{here}/{self.of}"
 
     @property
-    def option(self) -> str:
-        """The layout as it is wanted by --index-shards."""
-        return str(self._replace(here=(), building=())) if self.is_owned else str(self)
+    def at_first(self) -> "ShardLayout":
+        """The layout of a new index: nothing is owned yet."""
+        return self._replace(here=(), building=()) if self.is_owned else self
 
     @property
     def complete(self) -> tuple[int, ...]:

@@ -51,18 +51,18 @@ class Followers:
         from tarrafa.triples import storage
 
         wanted, there = self._layout, shards.read_layout(self._data)
-        if wanted is not None and wanted.option != there.option:
+        if wanted is not None and wanted.at_first != there.at_first:
             if shards.exists(self._data):
                 raise ConfigError(
                     message(
                         "--index-shards {wanted}: the index of {root} is divided otherwise ({there}); `tarrafa"
                         " rebuild index --shards {wanted}` makes it again",
-                        wanted=wanted.option,
+                        wanted=str(wanted.at_first),
                         root=self._data.root,
-                        there=there.option,
+                        there=str(there.at_first),
                     )
                 )
-            shards.set_layout(self._data, wanted)
+            shards.set_layout(self._data, wanted.at_first)
         if shards.read_layout(self._data).is_owned:
             self.graph_epoch = NOT_OWNER
         shards.remove_stray_parts(self._data)

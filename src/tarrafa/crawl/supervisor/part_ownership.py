@@ -121,9 +121,9 @@ class PartOwnership:
         owned = {one.number for one in self._index} - self._returned
         kept = sorted(owned, key=lambda number: (number not in layout.here, number in layout.building, number))
         kept = kept[: len(owned) - max(0, self._surplus - len(self._returned))]
-        for number in layout.here:
-            if number not in kept:
-                await self._drop(number)
+        for number in {*layout.here} - {*kept}:
+            await self._drop(number)
+        self._returned |= owned - {*kept}
         new = [number for number in kept if number not in layout.here]
         for number in new:
             self._add(number)
@@ -150,7 +150,7 @@ class PartOwnership:
         self._followers.add_part(self._part(layout, number))
 
     async def _drop(self, number: int) -> None:
-        """Stop to search a part, then to write it; remove it, and only then give it back."""
+        """Stop to search a part, then to write it, and remove it."""
         from tarrafa.triples import storage
 
         layout = self._layout
@@ -159,8 +159,6 @@ class PartOwnership:
         await self._dismiss(self._followers.remove_part(part))
         await asyncio.to_thread(shards.remove_part, part)
         await asyncio.to_thread(storage.remove_part, part)
-        if any(one.number == number for one in self._index):
-            self._returned.add(number)
 
     def _note_complete_parts(self) -> None:
         """Parts count as complete when their index has what the archive held at their beginning."""
