@@ -20,6 +20,7 @@ REQUEST_MARGIN = 1 / 6  # of a lease: no request is sent in its last sixth
 VISITS_OF_NEW_LEASE = 8  # the session asks for more by its pace, until its turn is over (`host_session`)
 RANK_STEP, RANK_MAX = 1.25, 1e12
 ENTRIES_PER_RESPONSE = 1_000  # of takedowns or deletions
+GRAPH, INDEX = "graph", "index"  # projections whose parts nodes own
 FIRST_HOST: HostId = -(1 << 63)  # the cursor before all hosts
 
 

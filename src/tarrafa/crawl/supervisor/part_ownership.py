@@ -23,13 +23,12 @@ from tarrafa.crawl.supervisor.child_processes import TICK_S, ChildProcess
 from tarrafa.crawl.supervisor.followers import NOT_OWNER, Followers
 from tarrafa.errors import TarrafaError, Unreachable, write_errors
 from tarrafa.frontier.api import Frontier
-from tarrafa.frontier.messages import OwnedPart
+from tarrafa.frontier.messages import GRAPH, INDEX, OwnedPart
 from tarrafa.index import shards
 from tarrafa.index.shards import ShardLayout
 from tarrafa.runtime.data_dir import DataDirectory, write_atomically
 
 CLAIMS_PER_LEASE = 6
-GRAPH, INDEX = "graph", "index"
 
 
 def node_id(data: DataDirectory) -> str:
@@ -62,8 +61,15 @@ class PartOwnership:
         self._surplus = 0  # how many parts of the index are to be given back
         self._returned: set[int] = set()  # those that are not searched or written any more; the next claim says so
         self._is_answered = False
+        self._has_left = False  # nothing is followed here
         self._awaited: dict[int, Cursor] = {}  # what the archive held when a part was new here
-        self.failure: TarrafaError | None = None  # why the frontier refuses the claims
+        self._claim_failure: TarrafaError | None = None
+        self._follow_failure: TarrafaError | None = None
+
+    @property
+    def failure(self) -> TarrafaError | None:
+        """Why the frontier refuses the claims, or why what is owned cannot be followed."""
+        return self._claim_failure or self._follow_failure
 
     async def run(self) -> None:
         """Claim a few times in each lease, and beside that follow what is owned: a follower may take longer to end than
@@ -82,19 +88,22 @@ class PartOwnership:
             began, lease_s = boottime(), 0.0
             try:
                 lease_s = await self._claim()
-                self.failure = None
+                self._claim_failure = None
             except Unreachable:
                 pass  # the supervisor waits for it
             except TarrafaError as error:
-                self.failure = error
+                self._claim_failure = error
             await asyncio.sleep(max(TICK_S, lease_s / CLAIMS_PER_LEASE - (boottime() - began)))
 
     async def _claim(self) -> float:
-        """Renew and claim; for how many seconds it holds."""
+        """Renew and claim; for how many seconds it holds. Where nothing is followed any more, give everything back."""
         if self._followers.are_dismissed:
-            await self.leave(GRAPH, INDEX)
-            self._graph, self._index = [], []
+            self._graph, self._index, self._is_answered = [], [], True
+            if not self._has_left and not self._layout.here:
+                await self.leave(GRAPH, INDEX)
+                self._has_left = True
             return 0.0
+        self._has_left = False
         graph = await self._frontier().claim_parts(self._node, GRAPH, 1, self._graph, [])
         self._graph = graph.parts
         layout, returned = self._layout, set(self._returned)
@@ -108,13 +117,20 @@ class PartOwnership:
         while True:
             await asyncio.sleep(TICK_S)
             if self._is_answered:
-                async with self._changing:
-                    await self._follow_owned_parts()
+                try:
+                    async with self._changing:
+                        with write_errors(self._data.root):
+                            await self._follow_owned_parts()
+                    self._follow_failure = None
+                except TarrafaError as error:
+                    self._follow_failure = error
 
     async def _follow_owned_parts(self) -> None:
         """Bring what is followed and searched into line with what is owned."""
         epoch = self._graph[0].epoch if self._graph else NOT_OWNER
-        if epoch != self._followers.graph_epoch and not self._followers.are_dismissed:
+        if self._followers.are_dismissed:
+            self._followers.graph_epoch = epoch
+        elif epoch != self._followers.graph_epoch:
             await self._dismiss(self._followers.replace_graph_child(epoch))
             await self._start()
         layout = self._layout
@@ -126,10 +142,11 @@ class PartOwnership:
         self._returned |= owned - {*kept}
         new = [number for number in kept if number not in layout.here]
         for number in new:
-            self._add(number)
+            await self._add(number)
         if new:
             await self._start()
-        await asyncio.to_thread(self._note_complete_parts)
+        if self._layout.building:
+            await asyncio.to_thread(self._note_complete_parts)
 
     @property
     def _layout(self) -> ShardLayout:
@@ -143,9 +160,9 @@ class PartOwnership:
         changed = layout._replace(here=tuple(sorted(here)), building=tuple(sorted(building & here)))
         shards.write_layout(self._data, changed)
 
-    def _add(self, number: int) -> None:
+    async def _add(self, number: int) -> None:
         layout = self._layout
-        self._awaited[number] = visit_lengths(self._data.archive)
+        self._awaited[number] = await asyncio.to_thread(visit_lengths, self._data.archive)
         self._set_parts(layout, {*layout.here, number}, {*layout.building, number})
         self._followers.add_part(self._part(layout, number))
 

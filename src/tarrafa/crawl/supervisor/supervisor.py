@@ -24,7 +24,7 @@ from tarrafa.crawl.supervisor.child_processes import TICK_S, ChildProcess, Child
 from tarrafa.crawl.supervisor.completion import SETTLE_S, CompletionCheck
 from tarrafa.crawl.supervisor.followers import Followers
 from tarrafa.crawl.supervisor.frontier_link import FrontierLink, LocalFrontierLink
-from tarrafa.crawl.supervisor.part_ownership import GRAPH, PartOwnership
+from tarrafa.crawl.supervisor.part_ownership import PartOwnership
 from tarrafa.crawl.supervisor.takedown_and_deletion_sync import sync_takedowns_and_deletions
 from tarrafa.crawl.supervisor.watchdog import SilenceLimits, Watchdog
 from tarrafa.crawl.verify.scrub import ScrubSchedule
@@ -33,7 +33,7 @@ from tarrafa.errors import DataError, FrontierError, Locked, TarrafaError, Unrea
 from tarrafa.frontier.address import OpenFrontier, child_environment
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.clock_sync import sync_clock
-from tarrafa.frontier.messages import CollectionRow, DiscoveredUrl, FrontierOverview
+from tarrafa.frontier.messages import GRAPH, CollectionRow, DiscoveredUrl, FrontierOverview
 from tarrafa.i18n import Message, message
 from tarrafa.index.shards import ShardLayout
 from tarrafa.runtime.data_dir import DataDirectory

@@ -19,13 +19,11 @@ from typing import NamedTuple
 
 from tarrafa.clock import Clock
 from tarrafa.errors import ConfigError, FrontierError
-from tarrafa.frontier.messages import OwnedPart, OwnedParts
+from tarrafa.frontier.messages import GRAPH, INDEX, OwnedPart, OwnedParts
 from tarrafa.frontier.store.database import ALL_ROWS, FrontierDatabase
 from tarrafa.frontier.store.leases import LeaseClock
 from tarrafa.i18n import message
 
-GRAPH, INDEX = "graph", "index"
-PROJECTIONS = (GRAPH, INDEX)
 PARTS_MAX, NODES_MAX, NODE_CHARS_MAX = 256, 1_000, 64
 
 
@@ -46,7 +44,7 @@ class PartOwners:
     def claim_parts(
         self, node: str, projection: str, parts: int, held: list[OwnedPart], at_hand: list[int]
     ) -> OwnedParts:
-        if projection not in PROJECTIONS or not 0 <= parts <= PARTS_MAX or not 1 <= len(node) <= NODE_CHARS_MAX:
+        if projection not in (GRAPH, INDEX) or not 0 <= parts <= PARTS_MAX or not 1 <= len(node) <= NODE_CHARS_MAX:
             raise FrontierError(f"claim_parts: cannot divide {projection[:40]!r} into {parts} for {node[:40]!r}")
         self._db.prefetch_first("part_node", [(projection,)], ALL_ROWS)
         self._db.prefetch_first("part_owner", [(projection,)], ALL_ROWS)

@@ -29,6 +29,7 @@ from tarrafa.frontier.export_import.host_export_import import HostTransfer
 from tarrafa.frontier.messages import (
     ENTRIES_PER_RESPONSE,
     FIRST_HOST,
+    GRAPH,
     ClockReading,
     CollectionRow,
     DiscoveredUrl,
@@ -55,7 +56,7 @@ from tarrafa.frontier.store.dispatch import VisitDispatcher
 from tarrafa.frontier.store.host_removal import HostRemoval
 from tarrafa.frontier.store.leases import HostLeases, LeaseClock, ReadyQueue
 from tarrafa.frontier.store.lookup import StoreLookup, status_facts
-from tarrafa.frontier.store.part_owners import GRAPH, PartOwners
+from tarrafa.frontier.store.part_owners import PartOwners
 from tarrafa.frontier.store.retries import Retries
 from tarrafa.frontier.store.revisit_plans import RevisitPlans
 from tarrafa.frontier.store.runs import Runs, check_can_begin_run, has_runs, roots_of

@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from operator import attrgetter
 
 from tarrafa.frontier.export_import.export_records import FrontierCursor
-from tarrafa.frontier.messages import RANK_STEP, DiscoveredUrl, HostCounts, RetryBatch, UrlStatusFacts, UrlWeight
+from tarrafa.frontier.messages import GRAPH, RANK_STEP, DiscoveredUrl, HostCounts, RetryBatch, UrlStatusFacts, UrlWeight
 from tarrafa.frontier.postgres.database_session import DatabaseSession, PostgresTransaction, in_transaction
 from tarrafa.frontier.store.database import ALL_ROWS, SWEPT
 from tarrafa.frontier.store.lookup import status_facts
-from tarrafa.frontier.store.part_owners import GRAPH
 from tarrafa.frontier.store.retries import HOSTS_PER_SCAN, OF_STATUS, next_cursor
 from tarrafa.model import HostId, Status, UrlState, can_be_retried
 
