@@ -113,17 +113,22 @@ def main() -> None:
     began, cpu = time.monotonic(), time.process_time()
     with tempfile.TemporaryDirectory(dir=options.folder) as name:
         folder, blocks = Path(name), np.broadcast_to(np.int32(0), nodes)
-        with Phase("links made, not kept"):
-            for _ in links_between(nodes, options.links):
-                pass
         grid = LinkGrid(nodes, folder, options.memory_mb << 20)
-        with Phase("links made, sorted, spooled"):
-            for sources, targets in links_between(nodes, options.links):
-                grid.add(sources, targets)
+        with Phase("sorted and spooled"):
+            making_s, links = 0.0, links_between(nodes, options.links)
+            while True:
+                since = time.process_time()
+                piece = next(links, None)
+                making_s += time.process_time() - since
+                if piece is None:
+                    break
+                grid.add(*piece)
+        print(f"    of it {making_s:.1f} CPU-s to make the links")
         with Phase("merged and encoded"):
             grid.finish()
         print(f"    {nodes:,} nodes, {grid.links:,} links, {grid.intervals} intervals of 2**{grid.bits} nodes")
-        print(f"    disk: {grid.disk_bytes_max / 1e9:.2f} GB at most, then {grid.disk_bytes / 1e9:.2f}; and 16 bytes a node")
+        most, then = grid.disk_bytes_max / 1e9, grid.disk_bytes / 1e9
+        print(f"    disk: {most:.2f} GB at most, then {then:.2f}, and 16 bytes a node")
         with Phase("PageRank on disk"):
             found = pagerank_on_disk(grid, folder, blocks)
         grid.close()

@@ -3,7 +3,7 @@ them.
 
 Nodes have numbers from 0 on and are cut into *intervals* of 2**bits nodes. A link from interval s to interval t lies in
 row t, and there in the order of s, of its target and of its source. Inside of an interval a node has 27 bits at most,
-so the graph may have any number of nodes (10^10 with 1.2 GB of memory), and a link takes one word of 32 bits: the
+so the graph may have many more than 2^32 nodes (10^10 with 2 GB of memory), and a link takes one word of 32 bits: the
 distance to the target of the link before, above the source's place in its interval. The largest distance stands for
 "that far on, and no link".
 
@@ -20,7 +20,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -35,8 +35,8 @@ INTERVALS_MAX = 512  # each has an open file
 SEGMENT_LINKS_MAX = 1 << 20
 WORD_BITS = 32
 # memory at once, in bytes: of a link while it is sorted or merged, and of a node of the interval that is computed
-SORTED_LINK_BYTES = 80
-INTERVAL_NODE_BYTES = 32
+SORTED_LINK_BYTES = 128
+INTERVAL_NODE_BYTES = 64
 
 Keys = NDArray[np.int64]  # source interval, place of the target, place of the source: in this order, so sorted
 Words = NDArray[np.uint32]
@@ -65,7 +65,7 @@ class _Pile:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         with write_errors(folder):
-            self._file: IO[bytes] = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115: closed by `close`
+            self._file: IO[bytes] = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
         self.bytes = 0
 
     def append(self, numbers: NDArray[Any]) -> None:
@@ -77,8 +77,8 @@ class _Pile:
     def read_into(self, numbers: NDArray[Any], place: int) -> None:
         """Fill an array from a place, in bytes."""
         self._file.seek(place)
-        if self._file.readinto(numbers.data.cast("B")) != numbers.nbytes:  # type: ignore[attr-defined]
-            raise DataError(message("{folder}: a temporary file is too short", folder=self._folder))
+        length = self._file.readinto(numbers.data.cast("B"))  # type: ignore[attr-defined]
+        assert length == numbers.nbytes, "a temporary file is too short"
 
     def close(self) -> None:
         self._file.close()
@@ -99,9 +99,10 @@ class LinkGrid:
         if self.intervals > INTERVALS_MAX:
             raise DataError(
                 message(
-                    "{nodes} URLs cannot be ranked within {mb} MB of memory",
+                    "{folder}: {nodes} URLs are too many to be ranked ({limit} at most)",
+                    folder=folder,
                     nodes=nodes,
-                    mb=memory_bytes >> 20,
+                    limit=INTERVALS_MAX << self.bits,
                 )
             )
         self.links = 0  # that are different
@@ -128,7 +129,7 @@ class LinkGrid:
             self._waiting.append(((target >> self.bits).astype(np.uint16), self._keys(source, target)))
             self._waiting_links += len(source)
 
-    def finish(self) -> None:
+    def finish(self) -> Self:
         """All links are there: bring them into their order."""
         self._spool()
         for number, (spool, runs) in enumerate(zip(self._spools, self._runs, strict=True)):
@@ -143,6 +144,7 @@ class LinkGrid:
             spool.close()
         self._spools, self._runs = [], []
         self._buffer = np.empty(max((row.words_max for row in self._rows), default=0), np.uint32)
+        return self
 
     def _keys(self, sources: NDArray[np.int64], targets: NDArray[np.int64]) -> Keys:
         mask = (1 << self.bits) - 1
@@ -194,7 +196,9 @@ class LinkGrid:
                     held[run] = np.concatenate((held[run], more))
                     places[run] += len(more)
             open_ends = [held[run][-1] for run, end in enumerate(ends) if places[run] < end]
-            cuts = [len(keys) if not open_ends else int(np.searchsorted(keys, min(open_ends), "right")) for keys in held]
+            cuts = [
+                len(keys) if not open_ends else int(np.searchsorted(keys, min(open_ends), "right")) for keys in held
+            ]
             keys, again = _sorted_once(np.concatenate([keys[:cut] for keys, cut in zip(held, cuts, strict=True)]))
             held = [keys[cut:] for keys, cut in zip(held, cuts, strict=True)]
             np.subtract.at(self.links_of, self._sources(again), np.int32(1))

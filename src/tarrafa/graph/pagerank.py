@@ -20,6 +20,7 @@ links mostly lead to later ones, so a sweep propagates changes far.
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +55,10 @@ class LinkMatrix:
     @property
     def nodes(self) -> int:
         return len(self.links_of)
+
+    @property
+    def links(self) -> int:
+        return len(self.sources)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +119,7 @@ def start_values(start: NDArray[np.float32] | None, first: int, end: int) -> Flo
     return values
 
 
-def level_of(sizes: NDArray[np.int64], sums: FloatArray, linking: FloatArray) -> FloatArray:
+def level_of(sizes: NDArray[Any], sums: NDArray[Any], linking: NDArray[Any]) -> FloatArray:
     """The factor for the values of each block, by their sum and by that of its nodes with outlinks. Summed over a block
     the equations say: sum = size + DAMPING * (the values of pages with outlinks).
     """
@@ -142,7 +147,7 @@ def _received(links: LinkMatrix, gives: FloatArray) -> FloatArray:
 
 
 def required(kernels: CompiledKernels) -> Mapping[str, CompiledFunction] | None:
-    """These kernels, compiled in the foreground if need be: ranking has a process of its own. None: not possible here."""
+    """Compiled kernels, compiled in the foreground if need be: ranking has a process of its own. None: impossible."""
     with suppress(KernelsUnavailable):
         kernels.require()
     return kernels.get()

@@ -73,9 +73,7 @@ def pagerank_on_disk(
     return PageRankResult(ranks, sweeps, change)
 
 
-def _write_first_values(
-    grid: LinkGrid, blocks: IntArray, start: NDArray[np.float32] | None, gives: FloatArray
-) -> None:
+def _write_first_values(grid: LinkGrid, blocks: IntArray, start: NDArray[np.float32] | None, gives: FloatArray) -> None:
     """The earlier ranks, at the level of the equations; only nodes with outlinks give."""
     count = int(blocks.max()) + 1
     sizes, sums, linking = np.zeros(count, np.int64), np.zeros(count), np.zeros(count)
@@ -217,14 +215,18 @@ def settle(
     passed gets its own. The place of the next one.
     """
     target, distance_max, mask = first, (1 << (WORD_BITS - bits)) - 1, (1 << bits) - 1
+    place, value = complete(place, first, gives, values, links_of, sums), 0.0
     for number in range(length):
         word = words[number]
         distance = word >> bits
-        target += distance
-        if place < target:
+        if distance > 0:
+            values[target] += value
+            value = 0.0
+            target += distance
             place = complete(place, target, gives, values, links_of, sums)
         if distance != distance_max:
-            values[target] += gives[word & mask]
+            value += gives[word & mask]
+    values[target] += value
     return place
 
 
@@ -232,10 +234,13 @@ def complete(
     place: int, end: int, gives: list[float], values: list[float], links_of: list[int], sums: list[float]
 ) -> int:
     """What these nodes give from now on. To `sums` come the change and the value."""
+    change, total = 0.0, 0.0
     for node in range(place, end):
         if links_of[node] > 0:
             new = values[node] * DAMPING / links_of[node]
-            sums[0] += abs(new - gives[node])
-            sums[1] += new
+            change += abs(new - gives[node])
+            total += new
             gives[node] = new
+    sums[0] += change
+    sums[1] += total
     return end
