@@ -6,6 +6,7 @@ import tracemalloc
 from contextlib import closing
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,8 +16,8 @@ from hypothesis import strategies as st
 from tarrafa.errors import DataError, DiskFull
 from tarrafa.graph import link_grid
 from tarrafa.graph.link_grid import WORD_BITS, LinkGrid, encode
-from tarrafa.graph.pagerank import PageRankResult, pagerank, required
-from tarrafa.graph.pagerank_on_disk import complete, gather, kernels, pagerank_on_disk, settle
+from tarrafa.graph.pagerank import PageRankResult, pagerank
+from tarrafa.graph.pagerank_on_disk import complete, gather, pagerank_on_disk, settle
 from tests.graph.test_pagerank import BoundedArray, a_web, densely, links_of
 
 Edges = list[tuple[int, int]]
@@ -30,7 +31,9 @@ def grid_of(folder: Path, nodes: int, edges: Edges, memory_bytes: int, piece: in
     return grid.finish()
 
 
-def ranked(folder: Path, nodes: int, edges: Edges, blocks: list[int], memory_bytes: int, **options) -> PageRankResult:
+def ranked(
+    folder: Path, nodes: int, edges: Edges, blocks: list[int], memory_bytes: int, **options: Any
+) -> PageRankResult:
     with closing(grid_of(folder, nodes, edges, memory_bytes)) as grid:
         return pagerank_on_disk(grid, folder, np.array(blocks, np.int32), **options)
 
@@ -113,13 +116,12 @@ def test_nodes_beyond_32_bits_have_their_places(tmp_path, monkeypatch):
 def test_memory_is_bounded_whatever_the_number_of_links(tmp_path):
     rng, nodes, memory_bytes = np.random.default_rng(1), 300_000, 8 << 20
     blocks = np.zeros(nodes, np.int32)
-    required(kernels)
     tracemalloc.start()
     try:
         with closing(LinkGrid(nodes, tmp_path, memory_bytes)) as grid:
             for _ in range(100):
                 grid.add(rng.integers(0, nodes, 10_000), (nodes * rng.random(10_000) ** 6).astype(np.int64))
-            pagerank_on_disk(grid.finish(), tmp_path, blocks, sweeps_max=2)
+            pagerank_on_disk(grid.finish(), tmp_path, blocks, sweeps_max=2, compiled=False)
             assert grid.intervals > 2
             assert grid.links > 900_000, "8 bytes each are as much as the memory"
         assert tracemalloc.get_traced_memory()[1] < memory_bytes
@@ -167,7 +169,8 @@ def test_kernels_touch_no_entry_outside_of_their_arrays(data, bits, size):
     size = min(size, 1 << bits)
     place = st.integers(0, size - 1)
     links = sorted(data.draw(st.sets(st.tuples(place, place), min_size=1, max_size=50)))
-    words = BoundedArray(encode(*np.array(links, np.int64).T, bits).tolist())
+    targets, sources = np.array(links, np.int64).T
+    words = BoundedArray(encode(targets, sources, bits).tolist())
     gives, values, sums = BoundedArray([1.0] * size), BoundedArray([1.0] * size), BoundedArray([0.0, 0.0])
     links_of_each = BoundedArray([sum(source == node for _, source in links) for node in range(size)])
     assert gather(words, len(words), bits, links[0][0], gives, values) == links[-1][0]

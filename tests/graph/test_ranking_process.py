@@ -175,7 +175,7 @@ def test_a_graph_beyond_the_memory_is_ranked_on_disk_with_the_same_ranks(data, m
     reader = surveyed(data, *small_web(60), a_record(A, links=[B], collection="outra"))
     urls = [url_of(number) for number in range(60)]
     before, stated = ranks_of(reader, *urls), rank_file.read_header(data)
-    site = SiteReader(data).host(url_of(0))
+    host = SiteReader(data).host(url_of(0))
     rank_file.path_of(data).unlink()
     sweeps = []
 
@@ -191,7 +191,10 @@ def test_a_graph_beyond_the_memory_is_ranked_on_disk_with_the_same_ranks(data, m
     assert stated is not None
     assert (again.nodes, again.edges) == (stated.nodes, stated.edges)
     assert ranks_of(reader, *urls) == pytest.approx(before, rel=1e-6)
-    assert SiteReader(data).host(url_of(0)).rank == pytest.approx(site.rank, rel=1e-6)
+    now = SiteReader(data).host(url_of(0))
+    assert host is not None
+    assert now is not None
+    assert now.rank == pytest.approx(host.rank, rel=1e-6)
     compute_rankings(data)
     assert len(sweeps) == 2
     assert sweeps[1] <= sweeps[0] / 2, "it starts from the ranks of before"

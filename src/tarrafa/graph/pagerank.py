@@ -123,7 +123,9 @@ def level_of(sizes: NDArray[Any], sums: NDArray[Any], linking: NDArray[Any]) -> 
     """The factor for the values of each block, by their sum and by that of its nodes with outlinks. Summed over a block
     the equations say: sum = size + DAMPING * (the values of pages with outlinks).
     """
-    return np.divide(sizes, sums - DAMPING * linking, out=np.ones_like(sums), where=sums > 0)
+    levels = np.ones(len(sums))
+    np.divide(sizes, sums - DAMPING * linking, out=levels, where=sums > 0)
+    return levels
 
 
 def _sweep_numpy(

@@ -361,6 +361,7 @@ def _write_sites(
     for first in range(0, len(values), NODES_SUMMED_AT_ONCE):
         nodes = slice(first, first + NODES_SUMMED_AT_ONCE)
         weights += np.bincount(found.groups[nodes], values[nodes], len(weights))
+    weights = weights[:-1]
     path = sites.path_of(data)
     new = path.with_name(path.name + ".new")
     try:
