@@ -42,7 +42,7 @@ Keys = NDArray[np.int64]  # source interval, place of the target, place of the s
 Words = NDArray[np.uint32]
 
 
-class Segment(NamedTuple):
+class LinkSegment(NamedTuple):
     """Links of one row that come from one interval. `first`: the place of the first target in its interval."""
 
     interval: int
@@ -113,7 +113,7 @@ class LinkGrid:
         self._waiting_links = 0
         self._spools = [_Pile(folder) for _ in range(self.intervals)]
         self._runs: list[list[int]] = [[] for _ in range(self.intervals)]  # lengths
-        self._rows: list[_Row] = []
+        self._rows: list[_GridRow] = []
         self._buffer = np.empty(0, np.uint32)  # as large as the largest segment
 
     # -- writing ---
@@ -133,7 +133,7 @@ class LinkGrid:
         """All links are there: bring them into their order."""
         self._spool()
         for number, (spool, runs) in enumerate(zip(self._spools, self._runs, strict=True)):
-            row = _Row(self._folder, self.bits)
+            row = _GridRow(self._folder, self.bits)
             self._rows.append(row)
             links_of = self.links_of[self.interval(number)]
             for keys in self._merged(spool, runs):
@@ -211,7 +211,7 @@ class LinkGrid:
         """The nodes of an interval."""
         return slice(number << self.bits, min((number + 1) << self.bits, self.nodes))
 
-    def row(self, number: int, *, linking: bool) -> Iterator[tuple[Segment, Words]]:
+    def row(self, number: int, *, linking: bool) -> Iterator[tuple[LinkSegment, Words]]:
         """The links to an interval's nodes that have outlinks (`linking`), or to the others. Those from the interval
         itself come last. The words are valid until the next ones.
         """
@@ -234,12 +234,12 @@ class LinkGrid:
         return [*self._spools, *(row.pile for row in self._rows)]
 
 
-class _Row:
+class _GridRow:
     """The encoded links to one interval."""
 
     def __init__(self, folder: Path, bits: int) -> None:
         self.pile, self._bits = _Pile(folder), bits
-        self.segments: dict[bool, list[Segment]] = {True: [], False: []}
+        self.segments: dict[bool, list[LinkSegment]] = {True: [], False: []}
         self.words_max = 0
 
     def add(self, keys: Keys, *, linking: bool) -> None:
@@ -253,7 +253,7 @@ class _Row:
                 targets = (piece >> self._bits) & mask
                 words = encode(targets, piece & mask, self._bits)
                 self.segments[linking].append(
-                    Segment(int(intervals[start]), int(targets[0]), self.pile.bytes, len(words))
+                    LinkSegment(int(intervals[start]), int(targets[0]), self.pile.bytes, len(words))
                 )
                 self.pile.append(words)
                 self.words_max = max(self.words_max, len(words))
