@@ -10,6 +10,11 @@ The index policy uses a shelf per class of pages: rate in steps of 1.25, weight 
 was visited longest ago is the best, whatever the price; so nothing is rewritten when the price moves. It costs less
 than a tenth of a percent against exact rates; a plain calendar of "next due" costs 1 to 3.5 %, because a page that
 waits for its host's next free slot gains value while it waits.
+
+Where a rate cannot be told yet, the index policy has other shelves. A page that was visited once, of which other pages
+tell nothing either, is worth a second visit in proportion to its age, whatever the speed of the clock. A page that has
+changed at every visit may change at any higher rate: only a shorter gap can tell more, so it is visited again when half
+a change is expected (a *probe*), until a visit finds no change, or it is too fast to be worth a visit.
 """
 
 import math
@@ -31,7 +36,9 @@ UNKNOWN_SHELF = 1 << 18  # added to a shelf: nothing is known of the rates of it
 PROBE_SHELF = 1 << 19  # added to a shelf: its pages have changed at every visit, and are due after a shorter gap
 ANNOUNCED_SHELF = 1 << 20  # added to a shelf: its pages are known to have changed
 PLAN_SHELF = 2 * ANNOUNCED_SHELF  # a shelf of a plan: not a class of the index policy
-UNKNOWN_WORTH = 0.05  # of a visit, for each second since the first; no rate is worth more than 0.3
+# The second visit of a page of which nothing is known is worth so much for each second since the first. If its rate were
+# the best for that time, it would be worth 0.3 (the most that `visit_value` gives, divided by the time).
+UNKNOWN_WORTH = 0.05
 PROBE_CHANGES = 0.5  # expected within the gap of a probe
 WIDE_ALPHA_MAX = 1.5  # a belief that is narrower needs no probe
 PROBES_MAX = 3  # that leave the shortest gap as it was

@@ -55,9 +55,8 @@ from tarrafa.simulate.workload import Floats, Numbers, uniform_numbers, uniform_
 WINDOW = 4  # rounds
 WEIGHT = 1.0
 ROUNDS_MAX = 10_000
-SPREAD_STEPS = 10_000  # of the integrals over an even spread of rates
+SPREAD_PAGES = 10_000  # from which the spread of even rates is computed
 LOG_UNIFORM_PER_S = 1.0 / (3 * 365 * change_rate.DAY_S), 1.0 / 60.0
-RATES_KNOWN = {"uniform": True, "log-uniform": False}  # is their spread known before the first visit?
 WebName = Literal["uniform", "log-uniform"]
 
 for _function in (
@@ -155,7 +154,7 @@ def measure_learning_cost(
 def make_rates(web: WebName, pages: int) -> tuple[Floats, RatePrior]:
     """The rates of the pages, and what is known of them beforehand."""
     if web == "uniform":
-        logs = np.log(uniform_rates(SPREAD_STEPS))
+        logs = np.log(uniform_rates(SPREAD_PAGES))
         return uniform_rates(pages), RatePrior(float(logs.mean()), float(1.0 / logs.var()))
     low, high = (math.log(rate) for rate in LOG_UNIFORM_PER_S)
     rates: Floats = np.exp(low + (high - low) * uniform_numbers(pages))
@@ -226,9 +225,8 @@ def _run_rounds(shelves, probes, rates_per_s, slot_s, rounds, learner, rng):  # 
     means, variances = np.zeros(pages), np.zeros(pages)  # of log rates; a variance of 0: there is no evidence yet
     rated, sum_, squares = 0.0, 0.0, 0.0
     last_s = np.full(pages, LONG_AGO_S)
-    unknown = (
-        0 if learner.learns and learner.prior.precision <= HALF and not learner.last_modified else pages
-    )  # the next
+    has_unknown = learner.learns and learner.prior.precision <= HALF and not learner.last_modified
+    unknown = 0 if has_unknown else pages  # the next page for a second visit, of which nothing is known
     past_s, before_s, staleness = 0.0, 0.0, np.empty(rounds)
     for slot in range(rounds * pages):
         now_s = (slot + 1) * slot_s
@@ -260,7 +258,7 @@ def _run_rounds(shelves, probes, rates_per_s, slot_s, rounds, learner, rng):  # 
             if variances[page] > 0.0:
                 rate, is_probe = cautious_rate(alpha, beta, learner.caution), _needs_probe(evidence, page, alpha)
         number = class_number(shelves.classes, rate, WEIGHT)
-        if not (is_first and unknown == 0):
+        if not (is_first and has_unknown):
             append_page(probes if is_probe else shelves, 0, number, page, now_s)
         if (slot + 1) % pages == 0:
             until_s = past_s
@@ -287,8 +285,8 @@ def _next_page(shelves, probes, now_s, slot, is_first, learner, unknown, unknown
     explores = learner.learns and learner.explore_every > 0 and slot % learner.explore_every == 0
     best = oldest_class(shelves, 0) if explores else best_class(shelves, 0, now_s, 0.0)
     probe, worth = _due_probe(probes, now_s)
-    if unknown_worth > worth and unknown_worth > _worth_of(shelves, best, now_s):
-        return unknown
+    if unknown_worth > 0.0 and (explores or unknown_worth > max(worth, _worth_of(shelves, best, now_s))):
+        return unknown  # it was also left alone longest
     if best == NO_PAGE and probe == NO_PAGE:  # all wait for their probes
         return take_head(probes, 0, oldest_class(probes, 0))
     if (best == NO_PAGE or (probe != NO_PAGE and not explores)) and worth > _worth_of(shelves, best, now_s):
