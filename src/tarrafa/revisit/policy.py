@@ -13,8 +13,10 @@ waits for its host's next free slot gains value while it waits.
 
 Where a rate cannot be told yet, the index policy has other shelves. A page that was visited once, of which other pages
 tell nothing either, is worth a second visit in proportion to its age, whatever the speed of the clock. A page that has
-changed at every visit may change at any higher rate: only a shorter gap can tell more, so it is visited again when half
-a change is expected (a *probe*), until a visit finds no change, or it is too fast to be worth a visit.
+changed at every visit may change at any higher rate: only a shorter gap can tell more, so it is soon visited again (a
+*probe*), until a visit finds no change, or it is too fast to be worth a visit. What has to be known of such a page is
+only whether it stays fresh for as long as a visit must be worth. So a probe is worth the age of the page: it comes after
+a gap equal to the price, whatever gaps were tried before.
 """
 
 import math
@@ -25,6 +27,7 @@ from typing import Protocol
 import msgspec
 
 from tarrafa.revisit import change_rate
+from tarrafa.revisit.belief import HIGH, LOW, MIDDLE, Belief, make_belief
 from tarrafa.revisit.change_rate import DAY_S, NO_PRIOR, RatePrior
 from tarrafa.revisit.visit_value import age_at_price, visit_value
 
@@ -39,9 +42,9 @@ PLAN_SHELF = 2 * ANNOUNCED_SHELF  # a shelf of a plan: not a class of the index 
 # The second visit of a page of which nothing is known is worth so much for each second since the first. If its rate were
 # the best for that time, it would be worth 0.3 (the most that `visit_value` gives, divided by the time).
 UNKNOWN_WORTH = 0.05
-PROBE_CHANGES = 0.5  # expected within the gap of a probe
+PROBE_CAUTION = 1.0  # deviations below the peak of the belief: a page is given up only if it is hardly slow enough
 WIDE_ALPHA_MAX = 1.5  # a belief that is narrower needs no probe
-PROBES_MAX = 3  # that leave the shortest gap as it was
+PROBES_MAX = 4  # that leave the shortest gap as it was
 EXPLORE_EVERY = 200  # one visit in this many goes to the page that was left alone longest
 
 RATE_CHANGES_MIN, RATE_CHANGES_MAX = 1, 10  # of rateupdate, clamped as by its authors
@@ -73,15 +76,20 @@ class PageHistory(msgspec.Struct, frozen=True, array_like=True):
     gaps: tuple[int, ...] = ()
 
     @property
+    def belief(self) -> Belief:
+        """What is believed of its change rate."""
+        return make_belief(self.alpha, self.beta, self.quiet, self.dated, self.gaps)
+
+    @property
     def estimate(self) -> float:
         """Changes per second."""
-        return change_rate.median_rate(self.alpha, self.beta)
+        return self.belief.quantile(MIDDLE)
 
     @property
     def bounds(self) -> tuple[float, float]:
         """The 90 % interval of the true rate; an infinite upper end says that it may as well be any higher rate."""
-        low, high = change_rate.rate_bounds(self.alpha, self.beta)
-        told = not change_rate.cannot_be_told(self.quiet, self.dated, self.gaps, self.estimate)
+        low, rate, high = (self.belief.quantile(share) for share in (LOW, MIDDLE, HIGH))
+        told = not change_rate.cannot_be_told(self.quiet, self.dated, self.gaps, rate)
         return low, high if told else math.inf
 
     @property
@@ -91,7 +99,7 @@ class PageHistory(msgspec.Struct, frozen=True, array_like=True):
 
     def fresh_probability(self, now: float) -> float:
         """The probability that it has not changed since its last visit."""
-        return change_rate.fresh_probability(self.alpha, self.beta, now - self.last)
+        return self.belief.fresh_probability(now - self.last)
 
     @property
     def is_unknown(self) -> bool:
@@ -109,8 +117,10 @@ class PageHistory(msgspec.Struct, frozen=True, array_like=True):
     @property
     def shelf(self) -> int:
         """The class of the page, by its cautious rate (`change_rate.cautious_rate`)."""
-        rate = change_rate.cautious_rate(self.alpha, self.beta) if self.has_evidence else self.alpha / self.beta
-        return shelf_of(rate, self.weight)
+        if not self.has_evidence:
+            return shelf_of(self.alpha / self.beta, self.weight)
+        caution = PROBE_CAUTION if self.needs_probe else change_rate.CAUTION
+        return shelf_of(change_rate.cautious_rate(self.alpha, self.beta, caution), self.weight)
 
 
 def record_first_visit(
@@ -279,7 +289,7 @@ class IndexPolicy:
         if shelf >= ANNOUNCED_SHELF:
             return key
         if shelf >= PROBE_SHELF:
-            after = PROBE_CHANGES / rate
+            after = self.price / weight
         elif shelf >= UNKNOWN_SHELF:
             after = self.price / (UNKNOWN_WORTH * weight)
         else:
@@ -287,9 +297,11 @@ class IndexPolicy:
         return key + max(self.interval_min, after)
 
     def urgency(self, shelf: int, key: float, now: float) -> float:
-        if shelf >= PROBE_SHELF:
+        if shelf >= ANNOUNCED_SHELF:
             return _most_worth(shelf)
         rate, weight = class_of(shelf)
+        if shelf >= PROBE_SHELF:
+            return min(_most_worth(shelf), weight * (now - key))
         return UNKNOWN_WORTH * weight * (now - key) if shelf >= UNKNOWN_SHELF else visit_value(rate, weight, now - key)
 
     def explore_from(self, shelf: int, key: float) -> float:
@@ -297,7 +309,7 @@ class IndexPolicy:
 
 
 def _most_worth(shelf: int) -> float:
-    """The worth of a visit to a page that has certainly changed; and of a probe."""
+    """The worth of a visit to a page that has certainly changed, and the most that a probe is worth."""
     rate, weight = class_of(shelf)
     return weight / rate
 

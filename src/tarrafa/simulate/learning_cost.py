@@ -33,7 +33,7 @@ from numba.extending import register_jitable
 from tarrafa.errors import ConfigError
 from tarrafa.revisit import change_rate
 from tarrafa.revisit.change_rate import GAPS_MAX, HALF, NO_PRIOR, RatePrior, RateSums
-from tarrafa.revisit.policy import EXPLORE_EVERY, PROBE_CHANGES, PROBES_MAX, UNKNOWN_WORTH, WIDE_ALPHA_MAX
+from tarrafa.revisit.policy import EXPLORE_EVERY, PROBE_CAUTION, PROBES_MAX, UNKNOWN_WORTH, WIDE_ALPHA_MAX
 from tarrafa.simulate.index_policy_queues import (
     LONG_AGO_S,
     NO_PAGE,
@@ -61,6 +61,7 @@ WebName = Literal["uniform", "log-uniform"]
 
 for _function in (
     change_rate.group_gap, change_rate.log_step, change_rate._join_nearest, change_rate._belief_without_evidence,
+    change_rate.evidence_slope,
 ):  # fmt: skip
     register_jitable(_function)
 fit_rate = compiled(change_rate.fit_rate)
@@ -204,14 +205,14 @@ def _needs_probe(evidence, page, alpha):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _due_probe(probes, now_s):  # type: ignore[no-untyped-def]
-    """The class of the probe that is due and worth most, and its worth."""
+def _best_probe(probes, now_s):  # type: ignore[no-untyped-def]
+    """The class of the probe that is worth most, and its worth."""
     chosen, most = NO_PAGE, 0.0
     for number in range(len(probes.classes.rates)):
-        worth = probes.classes.ceilings[number]
-        gap_s = PROBE_CHANGES / probes.classes.rates[number]
-        if worth > most and probes.heads[0, number] != NO_PAGE and probes.oldest_s[0, number] + gap_s <= now_s:
-            chosen, most = number, worth
+        if probes.heads[0, number] != NO_PAGE:
+            worth = min(probes.classes.ceilings[number], WEIGHT * (now_s - probes.oldest_s[0, number]))
+            if worth > most:
+                chosen, most = number, worth
     return chosen, most
 
 
@@ -256,7 +257,8 @@ def _run_rounds(shelves, probes, rates_per_s, slot_s, rounds, learner, rng):  # 
                 squares += means[page] ** 2 + variances[page]
             rate = alpha / beta
             if variances[page] > 0.0:
-                rate, is_probe = cautious_rate(alpha, beta, learner.caution), _needs_probe(evidence, page, alpha)
+                is_probe = _needs_probe(evidence, page, alpha)
+                rate = cautious_rate(alpha, beta, PROBE_CAUTION if is_probe else learner.caution)
         number = class_number(shelves.classes, rate, WEIGHT)
         if not (is_first and has_unknown):
             append_page(probes if is_probe else shelves, 0, number, page, now_s)
@@ -284,11 +286,9 @@ def _next_page(shelves, probes, now_s, slot, is_first, learner, unknown, unknown
         return take_head(shelves, 0, oldest_class(shelves, 0))
     explores = learner.learns and learner.explore_every > 0 and slot % learner.explore_every == 0
     best = oldest_class(shelves, 0) if explores else best_class(shelves, 0, now_s, 0.0)
-    probe, worth = _due_probe(probes, now_s)
+    probe, worth = _best_probe(probes, now_s)
     if unknown_worth > 0.0 and (explores or unknown_worth > max(worth, _worth_of(shelves, best, now_s))):
         return unknown  # it was also left alone longest
-    if best == NO_PAGE and probe == NO_PAGE:  # all wait for their probes
-        return take_head(probes, 0, oldest_class(probes, 0))
-    if (best == NO_PAGE or (probe != NO_PAGE and not explores)) and worth > _worth_of(shelves, best, now_s):
+    if best == NO_PAGE or (not explores and worth > _worth_of(shelves, best, now_s)):
         return take_head(probes, 0, probe)
     return take_head(shelves, 0, best)
