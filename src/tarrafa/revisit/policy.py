@@ -14,9 +14,9 @@ waits for its host's next free slot gains value while it waits.
 Where a rate cannot be told yet, the index policy has other shelves. A page that was visited once, of which other pages
 tell nothing either, is worth a second visit in proportion to its age, whatever the speed of the clock. A page that has
 changed at every visit may change at any higher rate: only a shorter gap can tell more, so it is soon visited again (a
-*probe*), until a visit finds no change, or it is too fast to be worth a visit. What has to be known of such a page is
-only whether it stays fresh for as long as a visit must be worth. So a probe is worth the age of the page: it comes after
-a gap equal to the price, whatever gaps were tried before.
+*probe*), until a visit finds no change, or it is too fast to be worth a visit. All that has to be known of such a page
+is whether it stays fresh long enough to be worth visits. So a probe is worth the age of the page: it comes after a gap
+that the price sets, whatever gaps were tried before.
 """
 
 import math
@@ -27,7 +27,7 @@ from typing import Protocol
 import msgspec
 
 from tarrafa.revisit import change_rate
-from tarrafa.revisit.belief import HIGH, LOW, MIDDLE, Belief, make_belief
+from tarrafa.revisit.belief import Belief, make_belief
 from tarrafa.revisit.change_rate import DAY_S, NO_PRIOR, RatePrior
 from tarrafa.revisit.visit_value import age_at_price, visit_value
 
@@ -39,8 +39,8 @@ UNKNOWN_SHELF = 1 << 18  # added to a shelf: nothing is known of the rates of it
 PROBE_SHELF = 1 << 19  # added to a shelf: its pages have changed at every visit, and are due after a shorter gap
 ANNOUNCED_SHELF = 1 << 20  # added to a shelf: its pages are known to have changed
 PLAN_SHELF = 2 * ANNOUNCED_SHELF  # a shelf of a plan: not a class of the index policy
-# The second visit of a page of which nothing is known is worth so much for each second since the first. If its rate were
-# the best for that time, it would be worth 0.3 (the most that `visit_value` gives, divided by the time).
+# The second visit of a page of which nothing is known is worth so much for each second since the first. If its rate
+# were the best for that time, it would be worth 0.3 (the most that `visit_value` gives, divided by the time).
 UNKNOWN_WORTH = 0.05
 PROBE_CAUTION = 1.0  # deviations below the peak of the belief: a page is given up only if it is hardly slow enough
 WIDE_ALPHA_MAX = 1.5  # a belief that is narrower needs no probe
@@ -83,13 +83,14 @@ class PageHistory(msgspec.Struct, frozen=True, array_like=True):
     @property
     def estimate(self) -> float:
         """Changes per second."""
-        return self.belief.quantile(MIDDLE)
+        return self.belief.median
 
     @property
     def bounds(self) -> tuple[float, float]:
         """The 90 % interval of the true rate; an infinite upper end says that it may as well be any higher rate."""
-        low, rate, high = (self.belief.quantile(share) for share in (LOW, MIDDLE, HIGH))
-        told = not change_rate.cannot_be_told(self.quiet, self.dated, self.gaps, rate)
+        belief = self.belief
+        low, high = belief.bounds
+        told = not change_rate.cannot_be_told(self.quiet, self.dated, self.gaps, belief.median)
         return low, high if told else math.inf
 
     @property
