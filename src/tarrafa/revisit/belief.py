@@ -4,8 +4,7 @@ The Gamma distribution of `change_rate` is skewed to the slow side. A wide belie
 change, and the rates of other pages lie far apart, it falls steeply below one change in the shortest gap and reaches
 over decades above it; where no visit did, it reaches over decades below. So a wide belief is the exact posterior, as a
 sum over rates. That takes some 50 us, and nothing more is kept for it: the prior is what the evidence leaves
-unexplained of the slope and the curvature at the peak. (This is exact for the normal prior of other pages, and the
-first two terms of the prior without a scale.) A narrow belief is the Gamma distribution.
+unexplained of the slope and the curvature at the peak. A narrow belief is the Gamma distribution.
 
 Promises: pure. Rates are per second and times in seconds, but nothing depends on the unit.
 """
@@ -19,17 +18,20 @@ from dataclasses import dataclass
 from tarrafa.revisit.change_rate import (
     DATE_S,
     GAPS_MAX,
+    HALF,
     NO_PRIOR,
     add_gap,
     cannot_be_told,
     evidence_slope,
     fit_rate,
     group_gap,
+    shortest_gap,
 )
 
 NARROW_ALPHA_MIN = 6.0  # from here on the Gamma distribution is as good
 POINTS = 48
 DROP = 11.0  # the points reach as far as the density is above e^-11 of the highest
+SAME = 0.01  # of slopes and curvatures
 EDGE_STEP, AWAY_MAX = 1.3, 60.0  # of log rates, from the peak
 Z_90 = 1.645  # the quantile of the normal distribution below which 95 % lie
 
@@ -96,7 +98,12 @@ def make_belief(alpha: float, beta: float, quiet: float, dated: int, gaps: Seque
     peak, still = alpha / beta, quiet + dated * DATE_S
     groups = [(count, group_gap(count, logs)) for count, logs in zip(gaps[::2], gaps[1::2], strict=True) if count]
     slope, curvature = evidence_slope(peak, still, dated, [count for count, _ in groups], [gap for _, gap in groups])
-    linear, square = dated - slope, max(alpha - curvature, 0.0) / 2.0
+    others = alpha - curvature
+    half_visit = HALF * shortest_gap(gaps)
+    if max(abs(others - half_visit * peak), abs(slope + HALF - half_visit * peak)) < SAME:  # the prior without a scale
+        linear, square, still = HALF + dated, 0.0, still + half_visit
+    else:  # a normal one
+        linear, square = dated - slope, max(others, 0.0) / 2.0
 
     def log_density(away: float) -> float:
         rate = peak * math.exp(away)
