@@ -291,7 +291,7 @@ def test_the_budget_is_spent_and_no_more():
 
 
 def test_no_document_is_visited_more_often_than_interval_min():
-    for policy in ("uniform", "proportional", "rateupdate", "index"):
+    for policy in POLICY_NAMES:
         how = SimulationSettings(policy, interval_min_s=7000.0, learn=False)
         log = predict_crawl(documents(30, 3), 3, 30.0, 5, how, seed=2).log
         gaps = [np.diff(visits_of(log, document)).min() for document in range(30) if len(visits_of(log, document)) > 1]

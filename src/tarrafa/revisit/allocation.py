@@ -18,7 +18,7 @@ those between a price a little too high and one a little too low.
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heapreplace
 from typing import Any, TypeVar, cast
 
@@ -219,8 +219,7 @@ class VisitDemand:
     def of(self, servers: Mask) -> "VisitDemand":
         """The demand of these servers' pages only."""
         chosen = servers[self.servers]
-        changes, weights = self.changes[chosen], self.weights[chosen]
-        return VisitDemand(changes, weights, self.servers[chosen], self.limits, self.budget, self.page_max, self.every)
+        return replace(self, changes=self.changes[chosen], weights=self.weights[chosen], servers=self.servers[chosen])
 
     def at(self, prices: Floats, visits: Integers | None = None) -> Floats:
         """Demand by server, and in `visits` by page. One page demands at most its own and its server's cap; all of

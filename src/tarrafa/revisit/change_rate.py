@@ -45,6 +45,7 @@ AGE_MAX_S = 3 * 365 * DAY_S  # an older date counts as this age
 PRIOR_PAGES = 5.0  # the spread of rates that is assumed at first counts as much as this many pages
 PRIOR_VARIANCE = 30.0  # of log rates, at first: nine pages of ten lie within four decades to either side
 VARIANCE_MIN = 1e-6  # rounding can leave less than nothing
+SAME = 0.01  # of slopes and curvatures
 STEP_MAX, STEPS_MAX, PRECISE = 1.5, 60, 1e-3  # of Newton's method, on the scale of log rates
 
 
@@ -205,6 +206,19 @@ def _belief_without_evidence(prior_mean: float, prior_precision: float) -> tuple
 def cautious_rate(alpha: float, beta: float, caution: float = CAUTION) -> float:
     """The rate by which visits to a page are scheduled."""
     return alpha / beta * math.exp(-caution / math.sqrt(alpha))
+
+
+def prior_behind(
+    alpha: float, beta: float, quiet: float, dated: int, gaps: Sequence[int]
+) -> tuple[float, float] | None:
+    """The slope at the peak and the precision of the normal prior of a belief: what its evidence leaves unexplained.
+    None: it was the prior without a scale."""
+    peak, still, half_visit = alpha / beta, quiet + dated * DATE_S, HALF * shortest_gap(gaps)
+    counts = gaps[::2]
+    lengths = [group_gap(*pair) if pair[0] else 0.0 for pair in zip(counts, gaps[1::2], strict=True)]
+    slope, curvature = evidence_slope(peak, still, dated, counts, lengths)
+    without_scale = abs(alpha - curvature - half_visit * peak), abs(slope + HALF - half_visit * peak)
+    return None if max(without_scale) < SAME else (-slope, max(alpha - curvature, 0.0))
 
 
 def cannot_be_told(quiet: float, dated: int, gaps: Sequence[int], rate: float) -> bool:

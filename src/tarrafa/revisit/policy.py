@@ -45,6 +45,9 @@ UNKNOWN_WORTH = 0.05
 PROBE_CAUTION = 1.0  # deviations below the peak of the belief: a page is given up only if it is hardly slow enough
 WIDE_ALPHA_MAX = 1.5  # a belief that is narrower needs no probe
 PROBES_MAX = 4  # that leave the shortest gap as it was
+PROBE_PRECISION_MAX = (
+    0.4  # of the prior: where nine pages of ten lie within a decade to either side, no probe is needed
+)
 EXPLORE_EVERY = 200  # one visit in this many goes to the page that was left alone longest
 
 RATE_CHANGES_MIN, RATE_CHANGES_MAX = 1, 10  # of rateupdate, clamped as by its authors
@@ -109,11 +112,15 @@ class PageHistory(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def needs_probe(self) -> bool:
-        """Whether it has changed at every visit, a shorter gap can tell more, and was not yet tried often enough."""
+        """Whether it has changed at every visit, and a shorter gap, not yet tried often enough, can tell more than the
+        rates of other pages do."""
         if self.quiet or self.dated or not self.gaps or self.alpha > WIDE_ALPHA_MAX:
             return False
         pairs = zip(self.gaps[::2], self.gaps[1::2], strict=True)
-        return min((logs / count, count) for count, logs in pairs)[1] < PROBES_MAX
+        if min((logs / count, count) for count, logs in pairs)[1] >= PROBES_MAX:
+            return False
+        prior = change_rate.prior_behind(self.alpha, self.beta, self.quiet, self.dated, self.gaps)
+        return prior is None or prior[1] <= PROBE_PRECISION_MAX
 
     @property
     def shelf(self) -> int:

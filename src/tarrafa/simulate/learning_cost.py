@@ -33,7 +33,14 @@ from numba.extending import register_jitable
 from tarrafa.errors import ConfigError
 from tarrafa.revisit import change_rate
 from tarrafa.revisit.change_rate import GAPS_MAX, HALF, NO_PRIOR, RatePrior, RateSums
-from tarrafa.revisit.policy import EXPLORE_EVERY, PROBE_CAUTION, PROBES_MAX, UNKNOWN_WORTH, WIDE_ALPHA_MAX
+from tarrafa.revisit.policy import (
+    EXPLORE_EVERY,
+    PROBE_CAUTION,
+    PROBE_PRECISION_MAX,
+    PROBES_MAX,
+    UNKNOWN_WORTH,
+    WIDE_ALPHA_MAX,
+)
 from tarrafa.simulate.index_policy_queues import (
     LONG_AGO_S,
     NO_PAGE,
@@ -192,7 +199,7 @@ def _add_evidence(evidence, page, gap_s, quiet_s, is_first, last_modified):  # t
 
 
 @compiled
-def _needs_probe(evidence, page, alpha):  # type: ignore[no-untyped-def]
+def _needs_probe(evidence, page, alpha, precision):  # type: ignore[no-untyped-def]
     """`policy.PageHistory.needs_probe`."""
     if evidence.quiet[page] > 0.0 or evidence.dated[page] > 0 or alpha > WIDE_ALPHA_MAX:
         return False
@@ -201,7 +208,7 @@ def _needs_probe(evidence, page, alpha):  # type: ignore[no-untyped-def]
     for place in range(0, len(gaps), 2):
         if gaps[place] > 0 and gaps[place + 1] / gaps[place] < lowest:
             fewest, lowest = gaps[place], gaps[place + 1] / gaps[place]
-    return 0 < fewest < PROBES_MAX
+    return 0 < fewest < PROBES_MAX and precision <= PROBE_PRECISION_MAX
 
 
 @compiled
@@ -257,7 +264,7 @@ def _run_rounds(shelves, probes, rates_per_s, slot_s, rounds, learner, rng):  # 
                 squares += means[page] ** 2 + variances[page]
             rate = alpha / beta
             if variances[page] > 0.0:
-                is_probe = _needs_probe(evidence, page, alpha)
+                is_probe = _needs_probe(evidence, page, alpha, prior.precision)
                 rate = cautious_rate(alpha, beta, PROBE_CAUTION if is_probe else learner.caution)
         number = class_number(shelves.classes, rate, WEIGHT)
         if not (is_first and has_unknown):

@@ -35,10 +35,11 @@ def test_a_page_that_was_visited_once_waits_for_a_second_visit():
 
 def test_a_page_that_always_changed_is_visited_again_soon():
     seen = record_visit(record_first_visit(0.0, WIDE), 10 * DAY_S, changed=True, prior=WIDE)
-    told = found(seen)
+    told = found(seen, price=3 * DAY_S)
     assert told.due is not None and seen.last + LEAST_S < told.due < seen.last + 10 * DAY_S
     days = (told.due - seen.last) / DAY_S
-    assert reason(seen) == f"it has changed at every visit: one only {days:.3g} days after the last can tell how often"
+    found_reason = reason(seen, price=3 * DAY_S)
+    assert found_reason == f"it has changed at every visit: one only {days:.3g} days after the last can tell how often"
     assert "others are worth more" in reason(seen, price=1000 * DAY_S)
     estimate = estimate_changes(KEPT_FRESH, told, seen.last)
     assert (estimate.high, estimate.fresh) == (None, 1.0)
