@@ -54,7 +54,7 @@ PARTS: list[tuple[Any, str, str]] = [
     (local_shard.LocalShard, "_context", "files looked at"),
     (scatter_gather._LocalParts, "__call__", "files looked at"),
     (reader.IndexSnapshot, "stored_document", "stored documents"),
-    (local_shard, "make_snippet", "snippets"),
+    (local_shard, "make_snippets", "snippets"),
     (local_shard.LocalShard, "show", "hits, the rest"),
     (scatter_gather.ScatterGather, "fetch_hits", "hits, the rest"),
     (searcher.Searcher, "search", "all else"),
