@@ -63,6 +63,9 @@ _sentence_start = re.compile(r"(?:^|\n|[.!?:]\s|[。！？])(?=\S)").search
 _space, _no_space = re.compile(r"\s").search, re.compile(r"\S").search
 _NO_LETTERS_FROM, _NO_LETTERS_TO = 0x2000, 0x2BFF  # punctuation and symbols, with some letters among them
 _ODD = "".join(letter for letter in map(chr, range(_NO_LETTERS_FROM, _NO_LETTERS_TO + 1)) if _word_at(letter))
+_IS_SIGN = np.zeros(1 << 16, np.bool_)
+_IS_SIGN[_NO_LETTERS_FROM : _NO_LETTERS_TO + 1] = True
+_IS_SIGN[list(map(ord, _ODD))] = False
 _foreign = re.compile(f"[\u0100-\u1fff{_ODD}\u2c00-\U0010ffff]").search  # letters that are not Western
 
 
@@ -236,8 +239,9 @@ def _made_at_once(pages: dict[int, SnippetSource], wanted: frozenset[str], langu
     try:
         text = points = content.encode("latin-1")
     except UnicodeEncodeError:
-        parts_of = {at: parts for at, parts in parts_of.items() if not any(map(_foreign, parts))}
-        content = _in_a_row(parts_of)
+        if not _are_signs(content):
+            parts_of = {at: parts for at, parts in parts_of.items() if not any(map(_foreign, parts))}
+            content = _in_a_row(parts_of)
         text, points = content.encode("latin-1", "replace"), content.encode("utf-16-le")
     parts = [part for several in parts_of.values() for part in several]
     bounds = array("q", accumulate([len(part) + 1 for part in parts], initial=1)).tobytes()
@@ -264,6 +268,14 @@ def _made_at_once(pages: dict[int, SnippetSource], wanted: frozenset[str], langu
             line = _fragment(content, *first)
             made[at] = line if fragments == 1 else _joined(line, _fragment(content, *second))
     return made
+
+
+def _are_signs(text: str) -> bool:
+    """Whether all characters beyond Latin-1 are punctuation and symbols, as in most texts: to look for letters takes twice
+    as long.
+    """
+    points = np.frombuffer(text.encode("utf-16-le", "surrogatepass"), np.uint16)
+    return bool(_IS_SIGN[points[points > 0xFF]].all())
 
 
 def _in_a_row(parts_of: dict[int, list[str]]) -> str:
