@@ -12,6 +12,7 @@ Pure. Knows nothing of HTML or of the index. (tantivy's own snippets find no ste
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from itertools import accumulate
 from typing import NamedTuple
@@ -228,21 +229,24 @@ class _Sought(NamedTuple):
     lengths: bytes
 
 
+class _WesternTexts(NamedTuple):
+    """The own parts of each page; all in a row; the same with a byte for each character; the same as code points, of 16
+    bits if these bytes do not tell them apart.
+    """
+
+    parts_of: dict[int, list[str]]
+    content: str
+    text: bytes
+    points: bytes
+
+
 def _made_at_once(pages: dict[int, SnippetSource], wanted: frozenset[str], language: str) -> dict[int, str]:
     """The snippets of Western pages of one language whose own parts hold a wanted term."""
     compiled = kernels.get()
     sought = _sought(wanted, language) if compiled is not None else None
     if compiled is None or sought is None:
         return {}
-    parts_of = {at: parts for at, page in pages.items() if (parts := page.own_parts)}
-    content = _in_a_row(parts_of)
-    try:
-        text = points = content.encode("latin-1")
-    except UnicodeEncodeError:
-        if not _are_signs(content):
-            parts_of = {at: parts for at, parts in parts_of.items() if not any(map(_foreign, parts))}
-            content = _in_a_row(parts_of)
-        text, points = content.encode("latin-1", "replace"), content.encode("utf-16-le")
+    parts_of, content, text, points = _western_texts(pages)
     parts = [part for several in parts_of.values() for part in several]
     bounds = array("q", accumulate([len(part) + 1 for part in parts], initial=1)).tobytes()
     page_ends = array("q", accumulate(map(len, parts_of.values()))).tobytes()
@@ -270,10 +274,20 @@ def _made_at_once(pages: dict[int, SnippetSource], wanted: frozenset[str], langu
     return made
 
 
+def _western_texts(pages: dict[int, SnippetSource]) -> _WesternTexts:
+    parts_of = {at: parts for at, page in pages.items() if (parts := page.own_parts)}
+    content = _in_a_row(parts_of)
+    with suppress(UnicodeEncodeError):
+        text = content.encode("latin-1")
+        return _WesternTexts(parts_of, content, text, text)
+    if not _are_signs(content):
+        parts_of = {at: parts for at, parts in parts_of.items() if not any(map(_foreign, parts))}
+        content = _in_a_row(parts_of)
+    return _WesternTexts(parts_of, content, content.encode("latin-1", "replace"), content.encode("utf-16-le"))
+
+
 def _are_signs(text: str) -> bool:
-    """Whether all characters beyond Latin-1 are punctuation and symbols, as in most texts: to look for letters takes twice
-    as long.
-    """
+    """Whether all characters beyond Latin-1 are punctuation and symbols: half the time of `_foreign`."""
     points = np.frombuffer(text.encode("utf-16-le", "surrogatepass"), np.uint16)
     return bool(_IS_SIGN[points[points > 0xFF]].all())
 
