@@ -310,14 +310,12 @@ def _sought(wanted: frozenset[str], language: str) -> _Sought | None:
         return None
     beginnings, first, second = [start[1:] for start in starts], bytearray(256), bytearray(256)
     for number, start in enumerate(beginnings):
-        bit = 1 << number % 8
-        for byte in _BYTES_OF[start[0]]:
-            first[byte] |= bit
-        for byte in _BYTES_OF[start[1]] if len(start) > 1 else range(256):
-            second[byte] |= bit
+        first[start[0]] |= 1 << number % 8
+        for letter in start[1:2] or range(256):
+            second[letter] |= 1 << number % 8
     ends, lengths = array("q", accumulate(map(len, beginnings))), array("q", map(len, wanted))
     numbers = {term: number for number, term in enumerate(wanted)}
-    tables = b"".join((_FOLDED, _ENDS, first, second))
+    tables = b"".join((_FOLDED, _ENDS, _FOLDED.translate(first), _FOLDED.translate(second)))
     return _Sought(tables, b"".join(beginnings), ends.tobytes(), len(beginnings), numbers, lengths.tobytes())
 
 
@@ -363,7 +361,6 @@ def _folded() -> bytes:
 
 
 _FOLDED = _folded()
-_BYTES_OF = [bytes(byte for byte in range(256) if _FOLDED[byte] == letter) for letter in range(256)]
 _ENDS = bytes(letter == ord(" ") for letter in _FOLDED)
 
 
