@@ -4,8 +4,8 @@ Promises: plain text of the page, white space normalized, one fragment or two, a
 the gaps; it is not HTML and holds no markers. It comes from the content of the page. Other lines are shown for words
 that the content lacks, a menu or a list of links only for words that stand nowhere else, and then behind what the page
 is about. `mark_terms` cuts any text into marked and unmarked pieces; the printer escapes each piece.
-Two ways with the same result: a compiled kernel looks for the words in the texts of all hits at once
-(`snippet_kernels`); `_places`, the definition, in one text.
+Two ways with the same result: compiled kernels make the snippets of all hits at once (`snippet_kernels`);
+`make_snippet`, the definition, makes one.
 Pure. Knows nothing of HTML or of the index. (tantivy's own snippets find no stemmed terms.)
 """
 

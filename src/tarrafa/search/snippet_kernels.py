@@ -1,10 +1,10 @@
 """Kernels of snippets, compiled by numba, for all hits of a search at once: find the words with certain beginnings, and
 choose the fragments to show.
 
-A text has one byte for each character: its code in Latin-1, or a space for a sign beyond it. `tables` has four numbers
-for each byte, one table after the other: its folded letter; whether it ends a word; and one bit for each beginning that
-has this letter first, or second (more than eight beginnings share bits). numba compiles these functions as they are;
-`snippet` has the Python way. `choose` reads code points of 16 bits, too, all below U+2C00.
+A text has one byte for each character: its code in Latin-1, or a question mark for a sign beyond it. `tables` has four
+numbers for each byte, one table after the other: its folded letter; whether it ends a word; and one bit for each
+beginning that has this letter first, or second (more than eight beginnings share bits). `choose` reads code points of
+16 bits, too, all below U+2C00. numba compiles these functions as they are; `snippet` has the Python way.
 Known weakness: compiled, they have no bounds checks. Before each write stands a comparison with the capacity that the
 caller gave. Tests run them with bounds checks, too.
 """
