@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial, wraps
 from itertools import repeat
-from operator import attrgetter
+from operator import attrgetter, gt
 from typing import Concatenate, ParamSpec, TypeVar
 
 import msgspec
@@ -352,8 +352,10 @@ def merge_blocks(blocks: Sequence[CandidateBlock], limit: int, first: int = 0) -
 
 def rank_block(block: list[RankedCandidate]) -> list[RankedCandidate]:
     """A block, best first; ids break ties within it, so that the order does not depend on segments or shards."""
-    block.sort(key=_id)
-    block.sort(key=_score, reverse=True)  # stable: two sorts by one key take half the time of one by two
+    scores = list(map(_score, block))
+    if not all(map(gt, scores, scores[1:])):  # most often it is in this order, without ties
+        block.sort(key=_id)
+        block.sort(key=_score, reverse=True)  # stable: two sorts by one key take half the time of one by two
     return block
 
 
