@@ -38,7 +38,8 @@ from tarrafa.model import CollectionNote, HostId, HostNote, ListingNote, Status,
 
 COMMIT_EVERY_S = 0.2  # a visit waits at most so long; if the last commit is longer ago, it does not wait
 COMMIT_PAUSE_S = 0.03  # between two commits, also when a session has nothing left to visit and waits for the next one
-BUSY_PAUSE_S, BUSY_VISITS_MIN = 0.12, 16  # after a commit of many visits: other sessions have enough to do meanwhile
+# From the beginning of a commit of so many visits to the next one: other sessions have enough to do meanwhile.
+BUSY_EVERY_S, BUSY_VISITS_MIN = 0.15, 16
 COMMIT_VISITS_MAX = 500  # or when so many visits wait
 DISCOVERED_PER_CALL_MAX = 20_000
 MESSAGE_BYTES_MAX = 8 << 20
@@ -350,7 +351,8 @@ class Committer:
             if self._pending:
                 is_busy = len(self._pending.finished) >= BUSY_VISITS_MIN
                 await self.commit()
-                await asyncio.sleep(BUSY_PAUSE_S if is_busy else COMMIT_PAUSE_S)
+                left_s = self._committed_at + BUSY_EVERY_S - boottime() if is_busy else 0.0
+                await asyncio.sleep(max(COMMIT_PAUSE_S, left_s))
 
     def close(self) -> None:
         """Let `run` end; a running commit is finished."""
