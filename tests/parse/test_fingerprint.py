@@ -3,22 +3,24 @@
 import random
 import sys
 import unicodedata
-from itertools import pairwise
+from itertools import chain, pairwise
 from types import ModuleType
 
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from xxhash import xxh3_64_intdigest, xxh3_128_hexdigest
 
 from tarrafa.parse import fingerprint, text_kernels
 from tarrafa.parse.fingerprint import (
     FOLDED_LENGTH_MAX,
-    SIMHASH_BYTES_MAX,
     Fingerprints,
+    Spans,
     compute_fingerprints,
     content_id,
     fold,
+    page_fingerprints,
     simhash,
 )
 from tarrafa.parse.text_kernels import (
@@ -26,6 +28,7 @@ from tarrafa.parse.text_kernels import (
     FOLDED_BYTES_MAX,
     FULL,
     RESULTS,
+    VOTING_BYTES_MAX,
     code_point_array,
     code_points,
     kernels,
@@ -152,25 +155,39 @@ def fingerprints(way: str, text: str) -> Fingerprints:
         return compute_fingerprints(text)
 
 
-def fold_with_bounds_checks(checked: ModuleType, text: str) -> bytes:
+def fingerprints_with_bounds_checks(checked: ModuleType, text: str, voting: Spans) -> Fingerprints:
     points = code_points(text[:FOLDED_LENGTH_MAX])
     assert points is not None
-    array = code_point_array(points)
-    table = fingerprint._fold_table()
-    table.add({*array.tolist()})
-    folded = np.empty(2 * len(array) + FOLDED_BYTES_MAX, np.uint8)
-    count = checked.fold(array, len(array), table.entries, table.long, folded, len(folded))
-    if count == FULL:
-        folded = np.empty(FOLDED_BYTES_MAX * (len(array) + 1), np.uint8)
-        count = checked.fold(array, len(array), table.entries, table.long, folded, len(folded))
-    return folded[:count].tobytes()
+    characters = code_point_array(points)
+    table, results = fingerprint._fold_table(), np.zeros(RESULTS, np.uint64)
+    table.add({*characters.tolist()})
+    for capacity in (2 * len(characters) + FOLDED_BYTES_MAX, FOLDED_BYTES_MAX * (len(characters) + 1)):
+        letters, spans = np.empty(2 * capacity, np.uint8), np.array([*chain.from_iterable(voting)], np.int64)
+        tables, scratch = (table.entries, table.long), (fingerprint._POWERS, fingerprint._WORDS)
+        count = checked.fingerprint(
+            characters, len(characters), spans, len(voting), *tables, letters, capacity, *scratch, results
+        )
+        if count != FULL:
+            break
+    content = xxh3_128_hexdigest(letters[:count].tobytes()) if count else ""
+    plain = letters[capacity : capacity + int(results[1])].tobytes()
+    return Fingerprints(content, int(results[0]), xxh3_64_intdigest(plain))
 
 
-def simhash_with_bounds_checks(checked: ModuleType, folded: bytes) -> int:
-    array, results = np.frombuffer(folded, np.uint8), np.zeros(RESULTS, np.uint64)
-    letters, plain = np.empty((2, len(array)), np.uint8)
-    checked.count_votes(array, len(array), SIMHASH_BYTES_MAX - 2, fingerprint._POWERS, letters, plain, results)
-    return int(results[0])
+def definition(text: str, voting: Spans) -> Fingerprints:
+    words = "\n".join(text[start:end] for start, end in voting)
+    return fingerprint._fingerprints_of(fingerprint._fold_any(text), fingerprint._fold_any(words))
+
+
+def whole(text: str) -> Spans:
+    return [(0, len(text))]
+
+
+@st.composite
+def texts_with_spans(draw: st.DrawFn) -> tuple[str, Spans]:
+    text = draw(st.one_of(st.text(), st.text("\ufdfa\u3300 a1\n", max_size=40)))
+    edges = sorted(draw(st.lists(st.integers(0, len(text)), max_size=8)))
+    return text, list(zip(edges[::2], edges[1::2], strict=False))
 
 
 @pytest.fixture(scope="module")
@@ -194,40 +211,42 @@ def test_the_table_has_room_for_every_character():
 
 @pytest.mark.parametrize("text", ["", *SCRIPTS, " ".join(SCRIPTS) * 50], ids=lambda text: ascii(text[:12]))
 def test_compiled_fingerprints_are_those_of_the_definition(checked, text):
-    folded = fold(text)
     assert fingerprints(COMPILED, text) == fingerprints(PYTHON, text)
-    assert simhash_with_bounds_checks(checked, folded) == simhash(folded)
+    if code_points(text) is not None:
+        assert fingerprints_with_bounds_checks(checked, text, whole(text)) == fingerprints(PYTHON, text)
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_every_character_of_unicode_has_the_fold_of_its_definition(way):
     for start in range(0, sys.maxunicode + 1, 0x8000):
         text = " ".join(map(chr, range(start, start + 0x8000)))
-        expected = fingerprint._fold_any(text)
-        assert fingerprints(way, text) == fingerprint._fingerprints_of(expected)
+        assert fingerprints(way, text) == definition(text, whole(text))
 
 
 @settings(deadline=None, max_examples=300)
 @given(st.one_of(st.text(ANY_CHARACTER), st.text("\ufdfa\u3300 a1", max_size=40)))
 def test_compiled_fingerprints_of_any_text_are_those_of_the_definition(text):
-    assert fingerprints(COMPILED, text) == fingerprint._fingerprints_of(fingerprint._fold_any(text))
+    assert fingerprints(COMPILED, text) == definition(text, whole(text))
 
 
 @settings(deadline=None, max_examples=300)
-@given(st.one_of(st.text(), st.text("\ufdfa\u3300 a1", max_size=40)))
-def test_the_kernels_stay_within_their_arrays(checked, text):
-    folded = fold_with_bounds_checks(checked, text)
-    assert folded == fingerprint._fold_any(text)
-    assert simhash_with_bounds_checks(checked, folded) == simhash(folded)
+@given(texts_with_spans())
+def test_the_kernel_stays_within_its_arrays_and_only_spans_vote(checked, text_with_spans):
+    assert fingerprints_with_bounds_checks(checked, *text_with_spans) == definition(*text_with_spans)
 
 
-@settings(deadline=None)
-@given(st.binary())
-def test_any_bytes_have_the_simhash_of_the_definition(checked, folded):
-    assert simhash_with_bounds_checks(checked, folded) == simhash(folded)
+@pytest.mark.parametrize("span", [1, 7, 4_000])
+def test_the_words_of_a_page_vote_by_its_content_up_to_the_limit(checked, span):
+    text = "a bc " * VOTING_BYTES_MAX
+    spans = [(start, start + span) for start in range(0, 100_000, span + 3)]
+    expected = definition(f"t\n{text}", [(0, 1), *((start + 2, end + 2) for start, end in spans)])
+    for way in WAYS:
+        with in_the_way(way, kernels):
+            assert page_fingerprints("t", text, spans) == expected
+    assert fingerprints_with_bounds_checks(checked, text, spans) == definition(text, spans)
 
 
-@pytest.mark.parametrize("length", [SIMHASH_BYTES_MAX - 3, SIMHASH_BYTES_MAX - 2, SIMHASH_BYTES_MAX - 1, 100_000])
+@pytest.mark.parametrize("length", [VOTING_BYTES_MAX - 1, VOTING_BYTES_MAX, VOTING_BYTES_MAX + 1, 100_000])
 @pytest.mark.parametrize("unit", ["a", "ab ", "é1 ", "\ufdfa"])
 def test_a_huge_text_is_compared_by_its_beginning_in_both_ways(unit, length):
     text = (unit * length)[:length]

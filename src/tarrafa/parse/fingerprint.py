@@ -8,8 +8,10 @@ Knows nothing of HTML or URLs.
 import re
 import sys
 import unicodedata
-from collections.abc import Iterable, Mapping
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from itertools import chain
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -22,6 +24,8 @@ from tarrafa.parse.text_kernels import (
     FOLDED_BYTES_MAX,
     RESULTS,
     UNKNOWN,
+    VOTING_BYTES_MAX,
+    CodePoints,
     code_point_array,
     code_points,
     kernels,
@@ -29,9 +33,10 @@ from tarrafa.parse.text_kernels import (
 from tarrafa.runtime.compiled_kernels import CompiledFunction
 
 FOLDED_LENGTH_MAX = 1 << 20  # characters; a longer text is compared by its beginning
-SIMHASH_BYTES_MAX = 1 << 16  # of folded text: some ten thousand words
 CONTENT_CHARS_MIN = 600  # some 100 words: a shorter content of a page is not compared by itself
 LONG_BYTES_MAX = 1 << 17  # of all characters that become more than seven bytes, such as most of Hangul
+
+Spans = Sequence[tuple[int, int]]
 
 _DIGITS_AND_SPACE = b"0123456789 "
 
@@ -51,13 +56,14 @@ class Fingerprints(NamedTuple):
     wording: int
 
 
-def page_fingerprints(title: str, text: str, content: str) -> Fingerprints:
+def page_fingerprints(title: str, text: str, content_spans: Spans) -> Fingerprints:
     """The fingerprints of a page: pages are the same by all of their text, and similar by their content, if it is long
     enough."""
-    if len(content) < CONTENT_CHARS_MIN:
-        return compute_fingerprints(f"{title}\n{text}")
-    whole = compute_fingerprints(f"{title}\n{text}", has_simhash=False)
-    return whole._replace(simhash=compute_fingerprints(f"{title}\n{content}").simhash)
+    whole, start = f"{title}\n{text}", len(title) + 1
+    content_chars = sum(after - first + 1 for first, after in content_spans) - 1  # with a line break between two spans
+    if content_chars < CONTENT_CHARS_MIN:
+        return compute_fingerprints(whole)
+    return _compute(whole, ((0, len(title)), *((start + first, start + after) for first, after in content_spans)))
 
 
 def compared_id(page: Page, change: str) -> str:
@@ -70,31 +76,54 @@ def compared_id(page: Page, change: str) -> str:
 
 
 def compute_fingerprints(text: str, *, has_simhash: bool = True) -> Fingerprints:
-    """The fingerprints of a text, by compiled kernels if there are any. Without a simhash, that is 0."""
+    """The fingerprints of a text. Without a simhash, that is 0."""
+    return _compute(text, ((0, len(text)),) if has_simhash else ())
+
+
+def _compute(text: str, voting: Spans) -> Fingerprints:
+    """The fingerprints of a text, by compiled kernels if there are any; its simhash is that of the text of spans, one
+    in each line."""
+    text = text[:FOLDED_LENGTH_MAX]
     compiled = kernels.get()
-    folded = _fold_compiled(text, compiled) if compiled else None
-    if compiled is None or folded is None:
-        return _fingerprints_of(fold(text), has_simhash)
-    size, results = len(folded), np.zeros(RESULTS, np.uint64)
-    letters = np.empty(2 * size + 1, np.uint8)  # and behind them the same without digits
-    at = letters.ctypes.data
-    count = compiled["count_votes"](
-        folded.ctypes.data,
-        size,
-        SIMHASH_BYTES_MAX - 2 if has_simhash else 0,
-        _POWERS.ctypes.data,
-        at,
-        at + size,
-        results.ctypes.data,
-    )
-    content = xxh3_128_hexdigest(letters.data[:count]) if count else ""
-    return Fingerprints(content, int(results[0]), xxh3_64_intdigest(letters.data[size : size + int(results[1])]))
+    points = code_points(text) if compiled else None
+    if compiled is None or points is None:
+        return _fingerprints_of(fold(text), fold("\n".join(text[start:end] for start, end in voting)))
+    return _compute_compiled(points, len(text), voting, compiled)
 
 
-def _fingerprints_of(folded: bytes, has_simhash: bool = True) -> Fingerprints:
+def _fingerprints_of(folded: bytes, voting: bytes) -> Fingerprints:
     """The definition, and the Python way."""
-    similar = simhash(folded) if has_simhash else 0
-    return Fingerprints(content_id(folded), similar, xxh3_64_intdigest(folded.translate(None, _DIGITS_AND_SPACE)))
+    wording = xxh3_64_intdigest(folded.translate(None, _DIGITS_AND_SPACE))
+    return Fingerprints(content_id(folded), simhash(voting), wording)
+
+
+def _compute_compiled(
+    points: CodePoints, length: int, voting: Spans, compiled: Mapping[str, CompiledFunction]
+) -> Fingerprints:
+    table, compute, capacity = _fold_table(), compiled[f"fingerprint_{points.bits}"], 2 * length + FOLDED_BYTES_MAX
+    while True:
+        spans = array("q", chain.from_iterable(voting))  # the kernel changes them
+        letters, results = np.empty(2 * capacity, np.uint8), array("Q", bytes(8 * RESULTS))
+        count = compute(
+            points.content,
+            length,
+            spans.buffer_info()[0],
+            len(voting),
+            *table.addresses,
+            letters.ctypes.data,
+            capacity,
+            *_SCRATCH,
+            results.buffer_info()[0],
+        )
+        if count >= 0:
+            content = xxh3_128_hexdigest(letters.data[:count]) if count else ""
+            plain = letters.data[capacity : capacity + results[1]]
+            return Fingerprints(content, results[0], xxh3_64_intdigest(plain))
+        if count == UNKNOWN:
+            present = np.unique(code_point_array(points))
+            table.add(present[table.entries[present] == 0].tolist())
+        else:
+            capacity = FOLDED_BYTES_MAX * (length + 1)
 
 
 class _FoldTable:
@@ -126,24 +155,6 @@ def _fold_table() -> _FoldTable:
     table = _FoldTable()
     table.add(range(0x180))
     return table
-
-
-def _fold_compiled(text: str, compiled: Mapping[str, CompiledFunction]) -> npt.NDArray[np.uint8] | None:
-    """The folded text; None if it is not for the kernel."""
-    points = code_points(text[:FOLDED_LENGTH_MAX])
-    if points is None:
-        return None
-    table, fold_points, length = _fold_table(), compiled[f"fold_{points.bits}"], len(points.content) * 8 // points.bits
-    folded = np.empty(2 * length + FOLDED_BYTES_MAX, np.uint8)
-    while True:
-        count = fold_points(points.content, length, *table.addresses, folded.ctypes.data, len(folded))
-        if count >= 0:
-            return folded[:count]
-        if count == UNKNOWN:
-            present = np.unique(code_point_array(points))
-            table.add(present[table.entries[present] == 0].tolist())
-        else:
-            folded = np.empty(FOLDED_BYTES_MAX * (length + 1), np.uint8)
 
 
 def fold(text: str) -> bytes:
@@ -220,17 +231,19 @@ _SPACE: Final = ord(" ")
 
 
 def _powers(factor: int) -> npt.NDArray[np.uint64]:
-    powers = np.full(SIMHASH_BYTES_MAX, factor & _MASK, dtype=np.uint64)
+    powers = np.full(VOTING_BYTES_MAX + 2, factor & _MASK, dtype=np.uint64)
     powers[0] = 1
     return np.multiply.accumulate(powers)
 
 
 _POWERS, _INVERSES = _powers(_K), _powers(pow(_K, -1, 1 << 64))
+_WORDS = np.empty(VOTING_BYTES_MAX // 2 + 2, np.uint64)  # hashes, during a call of the kernel, which keeps the GIL
+_SCRATCH = _POWERS.ctypes.data, _WORDS.ctypes.data
 
 
 def simhash(folded: bytes) -> int:
     """64 bits, most of which are equal for similar texts; 0 for a text without words."""
-    hashes = _pair_hashes(folded[: SIMHASH_BYTES_MAX - 2])
+    hashes = _pair_hashes(folded[:VOTING_BYTES_MAX])
     voters = len(hashes)
     if not voters:
         return 0

@@ -181,7 +181,7 @@ class HostProfile:
             link_list_spans=tuple(spans_of(runs(is_listed), starts)),
         )
         if _minus(is_content, is_kept).count(1) > REJUDGED_SHARE * before:
-            prints = fingerprint.page_fingerprints(page.title, page.text, page.content)
+            prints = fingerprint.page_fingerprints(page.title, page.text, page.content_spans)
             page = replace(page, simhash=prints.simhash)
         elif len(words) >= LANGUAGE_CHARS_MIN or page.language == self._site_language():
             return page

@@ -1,5 +1,5 @@
-"""Normalizes the lines of a text; and the kernels of page texts, compiled by numba: tidy lines, fold a text, count the
-votes of a simhash, find the main content.
+"""Normalizes the lines of a text; and the kernels of page texts, compiled by numba: tidy lines, compute fingerprints,
+find the main content.
 
 A kernel takes a text as an array of code points: of 8 bits each if the text fits latin-1, of 16 if it fits the Basic
 Multilingual Plane, else of 32. numba compiles these functions as they are. The definitions, which are also the Python
@@ -22,7 +22,8 @@ TEXT_LENGTH_MAX = 500_000
 
 FOLDED_BYTES_MAX = 33  # of one character: U+FDFA
 ENTRY_BYTES_MAX = 7  # that an entry of the table holds; of longer words it holds the place
-UNKNOWN, FULL = -1, -2  # results of `fold`: a character without an entry; too small a capacity
+VOTING_BYTES_MAX = (1 << 16) - 2  # of folded text, with a space before and behind it: some ten thousand words
+UNKNOWN, FULL = -1, -2  # results of `fingerprint`: a character without an entry; too small a capacity
 PLANES = 16  # binary digits of the largest number of voters
 LOW_PLANES = 7
 RESULTS = 2 + PLANES  # simhash, length without digits, and the votes
@@ -57,13 +58,17 @@ LowPlanes = tuple[np.uint64, np.uint64, np.uint64, np.uint64, np.uint64, np.uint
 
 KERNELS = {
     **{f"tidy_{bits}": Kernel("tidy", f"uint{bits}* int64 uint{bits}* int64") for bits in (8, 16, 32)},
-    **{f"fold_{bits}": Kernel("fold", f"uint{bits}* int64 uint64* uint8* uint8* int64") for bits in (8, 16, 32)},
+    **{
+        f"fingerprint_{bits}": Kernel(
+            "fingerprint", f"uint{bits}* int64 int64* int64 uint64* uint8* uint8* int64 uint64* uint64* uint64*"
+        )
+        for bits in (8, 16, 32)
+    },
     **{
         f"find_lines_{bits}": Kernel("find_lines", f"uint{bits}* int64 int64* int64* int64 int64")
         for bits in (8, 16, 32)
     },
     "divide": Kernel("divide", "int64* int64* uint8* int64 int64* int64"),
-    "count_votes": Kernel("count_votes", "uint8* int64 int64 uint64* uint8* uint8* uint64*"),
 }
 
 _PAIR, _FINAL = np.uint64(0xD6E8FEB86659FD93), np.uint64(0xFF51AFD7ED558CCD)
@@ -200,15 +205,58 @@ def collapse_spaces(tidied: list[int], length: int) -> int:
     return at
 
 
-def fold(
-    text: list[int], length: int, entries: list[np.uint64], long: list[int], folded: list[int], capacity: int
+def fingerprint(
+    text: list[int],
+    length: int,
+    spans: list[int],
+    span_count: int,
+    entries: list[np.uint64],
+    long: list[int],
+    letters: list[int],
+    capacity: int,
+    powers: list[np.uint64],
+    words: list[np.uint64],
+    results: list[np.uint64],
 ) -> int:
-    """Write what the table says of each character; the number of bytes, UNKNOWN or FULL.
+    """Fold a text; write its letters, and from `capacity` on those that are no digits; let the words of its spans vote.
+    The number of letters, UNKNOWN or FULL. The spans become those of the folded text."""
+    size = place = 0
+    for edge in range(2 * span_count + 1):
+        end = min(spans[edge], length) if edge < 2 * span_count else length
+        size = fold(text, place, end, entries, long, letters, size, capacity)
+        if size < 0:
+            return size
+        if edge < 2 * span_count:
+            spans[edge] = size
+        place = end
+    count = hash_words(letters, spans, span_count, powers, words)
+    results[0] = majority(count_votes(words, count, results), results)
+    at = plain = 0
+    for place in range(size):
+        letter = letters[place]
+        letters[at] = letter
+        at += letter != 32
+        letters[capacity + plain] = letter
+        plain += letter > 57 or 32 < letter < 48
+    results[1] = np.uint64(plain)
+    return at
+
+
+def fold(
+    text: list[int],
+    start: int,
+    end: int,
+    entries: list[np.uint64],
+    long: list[int],
+    folded: list[int],
+    at: int,
+    capacity: int,
+) -> int:
+    """Write what the table says of each character; the place behind it, UNKNOWN or FULL.
 
     The low byte of an entry is one more than the number of bytes; above it stand the bytes, or their place in `long`.
     """
-    at = 0
-    for place in range(length):
+    for place in range(start, end):
         if at + FOLDED_BYTES_MAX > capacity:
             return FULL
         entry = entries[text[place]]
@@ -223,61 +271,44 @@ def fold(
                 folded[at + number] = int(entry & _BYTE)
                 entry >>= _8
         else:
-            start = int(np.int64(entry))
+            first = int(np.int64(entry))
             for number in range(size):
-                folded[at + number] = long[start + number]
+                folded[at + number] = long[first + number]
         at += size
     return at
 
 
-def count_votes(
-    folded: list[int],
-    length: int,
-    length_voting: int,
-    powers: list[np.uint64],
-    letters: list[int],
-    without_digits: list[int],
-    results: list[np.uint64],
+def hash_words(
+    folded: list[int], spans: list[int], span_count: int, powers: list[np.uint64], words: list[np.uint64]
 ) -> int:
-    """Write the letters of a folded text with and without digits, and its simhash; return the number of letters."""
-    at = plain = words = size = 0
-    word = previous = _NOTHING
+    """Write the hashes of the words of spans, each of which ends a word; their number. A processor cannot foresee where
+    a word ends: so nothing branches there, and each letter writes the hash of its word so far."""
+    count = voted = 0
+    for span in range(span_count):
+        size, word = 0, _NOTHING
+        for place in range(spans[2 * span], min(spans[2 * span + 1], spans[2 * span] + VOTING_BYTES_MAX - voted)):
+            letter = folded[place]
+            is_end = letter == 32
+            words[count] = word
+            count += is_end and size > 0
+            size = 0 if is_end else size + 1
+            word = _NOTHING if is_end else word + np.uint64(letter) * powers[size]
+        words[count] = word
+        count += size > 0
+        voted = min(VOTING_BYTES_MAX, voted + spans[2 * span + 1] - spans[2 * span] + 1)  # and a line break
+    return count
+
+
+def count_votes(words: list[np.uint64], count: int, results: list[np.uint64]) -> int:
+    """Let each pair of words vote, or the only word; the number of voters."""
     low = (_NOTHING, _NOTHING, _NOTHING, _NOTHING, _NOTHING, _NOTHING, _NOTHING)
-    for place in range(length):
-        letter = folded[place]
-        if letter == 32:
-            if size:
-                words, previous, low = end_word(words, previous, word, low, results)
-                size, word = 0, _NOTHING
-            continue
-        letters[at] = letter
-        at += 1
-        without_digits[plain] = letter
-        plain += letter < 48 or letter > 57
-        if place < length_voting:
-            size += 1
-            word += np.uint64(letter) * powers[size]
-        elif size:
-            words, previous, low = end_word(words, previous, word, low, results)
-            size, word = 0, _NOTHING
-    if size:
-        words, previous, low = end_word(words, previous, word, low, results)
-    if words == 1:
-        low = vote(previous, low, results)
+    for number in range(1, count):
+        low = vote(words[number - 1] * _PAIR + words[number], low, results)
+    if count == 1:
+        low = vote(words[0], low, results)
     for plane in range(LOW_PLANES):
         results[2 + plane] = low[plane]
-    results[0] = majority(max(words - 1, 1) if words else 0, results)
-    results[1] = np.uint64(plain)
-    return at
-
-
-def end_word(
-    words: int, previous: np.uint64, word: np.uint64, low: LowPlanes, results: list[np.uint64]
-) -> tuple[int, np.uint64, LowPlanes]:
-    """Let a word vote, with the one before it; the number of words, the last word, and the votes."""
-    if words:
-        low = vote(previous * _PAIR + word, low, results)
-    return words + 1, word, low
+    return max(count - 1, 1) if count else 0
 
 
 def vote(number: np.uint64, low: LowPlanes, results: list[np.uint64]) -> LowPlanes:

@@ -36,6 +36,8 @@ from tarrafa.frontier.messages import DiscoveredUrl, HostReport, NextVisits, Vis
 from tarrafa.i18n import Message, message
 from tarrafa.model import CollectionNote, HostId, HostNote, ListingNote, Status, UrlId, UrlRole
 
+# From the beginning of a commit of so many visits to the next one: other sessions have enough to do meanwhile.
+BUSY_EVERY_S, BUSY_VISITS_MIN = 0.15, 16
 COMMIT_VISITS_MAX = 500  # or when so many visits wait
 DISCOVERED_PER_CALL_MAX = 20_000
 MESSAGE_BYTES_MAX = 8 << 20
@@ -346,8 +348,10 @@ class Committer:
             if self._failure is not None:
                 raise self._failure
             if self._pending:
+                is_busy = len(self._pending.finished) >= BUSY_VISITS_MIN
                 await self.commit()
-                await asyncio.sleep(self._timing.pause_s)
+                left_s = self._committed_at + BUSY_EVERY_S - boottime() if is_busy else 0.0
+                await asyncio.sleep(max(self._timing.pause_s, left_s))
 
     def close(self) -> None:
         """Let `run` end; a running commit is finished."""

@@ -47,7 +47,7 @@ GZIP = b"\x1f\x8b"
 _formatting = re.compile(
     rb"<(?=[bcefistu])(?:b|big|code|em|font|i|s|small|strike|strong|tt|u)[\s/>]", re.IGNORECASE
 ).findall
-LESS_THAN = ord("<")
+LESS_THAN, SLASH = ord("<"), ord("/")
 _BEGINS_FORMATTING = bytes(letter in b"bcefistuBCEFISTU" for letter in range(256))
 
 
@@ -124,14 +124,17 @@ def is_harmless(job: ParseJob) -> bool:
 
 def _is_product_small(body: bytes) -> bool:
     """Whether formatting tags times all tags are few; by upper bounds first, the cheapest before the others."""
-    tags = body.count(b"<")
-    if tags * tags <= IN_PROCESS_PRODUCT_MAX or tags * (tags - body.count(b"</")) <= IN_PROCESS_PRODUCT_MAX:
-        return True
     import numpy as np
 
     content = np.frombuffer(body, np.uint8)
-    next_letters = content[1:][content[:-1] == LESS_THAN]
-    formatting_max = int(np.count_nonzero(np.frombuffer(_BEGINS_FORMATTING, np.bool_)[next_letters]))
+    is_tag = content[:-1] == LESS_THAN
+    tags = int(np.count_nonzero(is_tag)) + body.endswith(b"<")
+    if tags * tags <= IN_PROCESS_PRODUCT_MAX:
+        return True
+    closing = int(np.count_nonzero(is_tag & (content[1:] == SLASH)))
+    if tags * (tags - closing) <= IN_PROCESS_PRODUCT_MAX:
+        return True
+    formatting_max = int(np.count_nonzero(np.frombuffer(_BEGINS_FORMATTING, np.bool_)[content[1:][is_tag]]))
     return tags * formatting_max <= IN_PROCESS_PRODUCT_MAX or tags * len(_formatting(body)) <= IN_PROCESS_PRODUCT_MAX
 
 
