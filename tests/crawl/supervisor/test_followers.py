@@ -6,6 +6,7 @@ import threading
 import pytest
 
 from tarrafa.archive import projection
+from tarrafa.archive.warc_reader import visit_lengths
 from tarrafa.captures import follower as captures
 from tarrafa.crawl.supervisor import followers
 from tarrafa.crawl.supervisor.followers import FollowerCatchUp, Followers
@@ -49,13 +50,13 @@ FOLLOWERS = {
 @pytest.mark.parametrize("last", FOLLOWERS)
 def test_it_is_over_when_everybody_has_it_and_what_comes_later_is_not_waited_for(data, last):
     write(data, OURS, "w1")
-    passage = FollowerCatchUp(data, "ours")
+    passage = FollowerCatchUp(data, "ours", visit_lengths(data.archive))
     for name in sorted(FOLLOWERS, key=lambda name: name == last):
         assert not passage.is_complete()
         FOLLOWERS[name](data)
     write(data, OTHERS, "w2")
     assert passage.is_complete()
-    assert not FollowerCatchUp(data, "others").is_complete()
+    assert not FollowerCatchUp(data, "others", visit_lengths(data.archive)).is_complete()
     assert graph.behind(data)
     assert index.behind(data)
     assert triples_status.behind(data)
@@ -68,7 +69,10 @@ def test_the_frontier_must_have_heard_what_the_graph_says_of_the_collection_and_
     index.catch_up(data)
     triples.catch_up(data)
     captures.catch_up(data)
-    ours, others = FollowerCatchUp(data, "ours"), FollowerCatchUp(data, "others")
+    ours, others = (
+        FollowerCatchUp(data, "ours", visit_lengths(data.archive)),
+        FollowerCatchUp(data, "others", visit_lengths(data.archive)),
+    )
     with pytest.raises(ConnectionError):
         graph.catch_up(data, tell_nobody)
     assert not ours.is_complete()
@@ -82,7 +86,7 @@ def test_what_the_triple_store_has_not_published_is_not_over(data):
     graph.catch_up(data, lambda collection, weights: None)
     index.catch_up(data)
     captures.catch_up(data)
-    passage = FollowerCatchUp(data, "ours")
+    passage = FollowerCatchUp(data, "ours", visit_lengths(data.archive))
     with triples.TriplesFollower(data) as follower:
         follower.read(1.0)
         follower.commit()

@@ -54,7 +54,7 @@ async def test_one_machine_owns_all_parts_until_it_does_not_follow_any_more(data
         await wait_until(lambda: is_complete(data) and behind(data) == 0)
     followers = Followers(data, None)
     followers.prepare()
-    assert followers.are_owned, "the option is remembered"
+    assert followers.are_leased, "the option is remembered"
     assert followers.graph_epoch == NOT_OWNER
     assert len({node_id(data), node_id(data)}) == 1
     with pytest.raises(ConfigError, match=r"divided otherwise \(owned/3\); `tarrafa rebuild index --shards 4`"):

@@ -57,7 +57,8 @@ def list_archive(
         table.add_row(f"{one.number:,}" if one.number else "", one.name, f"{one.warc_bytes:,}", f"{one.meta_bytes:,}")
     print_table(table)
     what = f"in {listing.store}" if listing.store else "in files of this machine"
-    print_line(f"{counted(listing.total, 'segment' if listing.store else 'pair')} {what}, {counted(listing.bytes, 'byte')}")
+    count = counted(listing.total, "segment" if listing.store else "pair")
+    print_line(f"{count} {what}, {counted(listing.bytes, 'byte')}")
 
 
 def _list_files(data: DataDirectory, limit: int) -> ArchiveListing:
