@@ -6,6 +6,9 @@ FOLDER is one that benchmarks/search.py made. Each part is what a function takes
 microseconds, at the median and in the mean over the questions; of each question and part the best of ROUNDS rounds.
 Questions are those of benchmarks/search.py; `http`: those of benchmarks/search_http.py, two or three words at random,
 some of them required. The first line is without measuring.
+
+The last lines are what nothing in Python can save: tantivy's ten best for the same words and the count, without links,
+titles, typed forms or other readings ("bare"); the ten documents, read and decoded; and JSON of what is shown of them.
 """
 
 import argparse
@@ -15,20 +18,23 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from functools import wraps
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.search import ALL, ANY, questions
+from benchmarks.search import ALL, ANY, HITS, Question, questions
 from benchmarks.search_http import some_words
-from tarrafa.index import reader
+from tarrafa.index import reader, schema
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.search import local_shard, match_ranking, query_builder, scatter_gather, searcher
 from tarrafa.search.duplicates_and_site_diversity import Deduplicator
 from tarrafa.search.request import SearchRequest
+from tarrafa.search.snippet_kernels import SNIPPET_CHARS_MAX
 
 ROUNDS, HTTP_QUESTIONS = 4, 400
 PARTS: list[tuple[Any, str, str]] = [
@@ -54,7 +60,7 @@ PARTS: list[tuple[Any, str, str]] = [
     (local_shard.LocalShard, "_context", "files looked at"),
     (scatter_gather._LocalParts, "__call__", "files looked at"),
     (reader.IndexSnapshot, "stored_document", "stored documents"),
-    (local_shard, "make_snippet", "snippets"),
+    (local_shard, "make_snippets", "snippets"),
     (local_shard.LocalShard, "show", "hits, the rest"),
     (scatter_gather.ScatterGather, "fetch_hits", "hits, the rest"),
     (searcher.Searcher, "search", "all else"),
@@ -84,6 +90,28 @@ class PartTimes:
                     self._inner[-1] += took
 
         return call
+
+
+def show_floor(data: DataDirectory, asked: list[Question]) -> None:
+    """What tantivy, its stored documents and JSON take alone."""
+    index, decode = schema.open_index(data).searcher(), msgspec.msgpack.Decoder(schema.StoredDocument).decode
+    parts: dict[str, list[float]] = {"bare tantivy: ten best, and the count": [], "ten documents": [], "JSON": []}
+    for question in asked:
+        query = question.bare()
+        best = [np.inf] * len(parts)
+        for _ in range(ROUNDS):
+            moments = [time.perf_counter()]
+            hits = index.search(query, limit=HITS, count=True).hits
+            moments.append(time.perf_counter())
+            shown = [decode(index.doc(place).get_first(schema.SHOWN) or b"") for _, place in hits]
+            moments.append(time.perf_counter())
+            msgspec.json.encode([(one.url, one.title, one.text[:SNIPPET_CHARS_MAX], one.date) for one in shown])
+            moments.append(time.perf_counter())
+            best = [min(least, after - before) for least, (before, after) in zip(best, pairwise(moments), strict=True)]
+        for seconds, least in zip(parts.values(), best, strict=True):
+            seconds.append(least)
+    for part, seconds in parts.items():
+        _show(part, seconds)
 
 
 def main() -> None:
@@ -118,6 +146,7 @@ def main() -> None:
     columns = {part: [by_number.get(number, 0.0) for number in range(len(texts))] for part, by_number in best.items()}
     for part, seconds in sorted(columns.items(), key=lambda item: -sum(item[1])):
         _show(part, seconds)
+    show_floor(DataDirectory(options.keep / "data"), asked[ALL if options.kind == "http" else options.kind])
 
 
 def _show(part: str, seconds: list[float]) -> None:

@@ -111,7 +111,7 @@ def test_a_file_of_an_earlier_version_has_visits_only(tmp_path):
 def test_a_note_that_cannot_be_read_is_named(tmp_path):
     writer = WarcWriter(tmp_path, "w1", T)
     writer.append_note(RebuiltNote(5), T)
-    writer._files().meta.write("resource", "2023-11-14T22:13:20Z", "", b'{"type":"of tomorrow"}')
+    writer._records()._meta.write("resource", "2023-11-14T22:13:20Z", "", b'{"type":"of tomorrow"}')
     writer.close()
     with pytest.raises(DataError, match=r"the record at \d+ cannot be read"):
         survey_archive(tmp_path)

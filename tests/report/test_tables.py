@@ -255,7 +255,7 @@ def test_a_run_of_a_deleted_collection_is_no_run_of_its_namesake(tmp_path):
 
 
 def _append_note(writer: WarcWriter, content: dict[str, object]) -> None:
-    writer._files().meta.write("resource", warc_date(T), "", msgspec.json.encode(content))
+    writer._records()._meta.write("resource", warc_date(T), "", msgspec.json.encode(content))
 
 
 def test_pages_pass_or_fail_the_breadth_rule_by_cycle(tmp_path):

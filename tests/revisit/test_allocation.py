@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import tarrafa.revisit
-from tarrafa.revisit.allocation import allocate, gain, literal_greedy, visit_position, visits_at_price
+from tarrafa.revisit.allocation import allocate, gain, literal_greedy, page_visits_max, visit_position, visits_at_price
 from tarrafa.revisit.visit_value import inverse_value_growth, staleness
 
 
@@ -36,6 +36,31 @@ def test_the_cases_of_the_design(way, rates, servers, weights, caps, budget, vis
     assert way(rates, servers, caps, budget, 1.0, weights).tolist() == visits
     if stale is not None:
         assert mean_staleness(rates, visits) == pytest.approx(stale, abs=5e-13)
+
+
+@pytest.mark.parametrize("way", [allocate, literal_greedy])
+def test_no_page_gets_more_visits_than_a_page_may_have(way):
+    rates, servers = [1.0, 2.0, 0.1], [0, 0, 1]
+    assert way(rates, servers, [9, 9], 9, 1.0, page_max=2).tolist() == [2, 2, 2]
+    assert way(rates, servers, None, math.inf, 1.0, page_max=2).tolist() == [2, 2, 2]
+    assert way(rates, servers, [3, 9], 5, 1.0, page_max=2).tolist() == [1, 2, 2]
+
+
+@pytest.mark.parametrize("caps", [None, [2_000] * 20])
+def test_many_pages_with_a_maximum_of_visits_get_those_of_the_literal_greedy(caps):
+    rng = np.random.default_rng(5)
+    rates, servers = np.exp(rng.normal(size=2_000)), rng.integers(0, 20, 2_000)
+    for page_max in (1, 3, 6):
+        problem = rates, servers, caps, 6_000, 1.0
+        visits = allocate(*problem, page_max=page_max)
+        assert visits.tolist() == literal_greedy(*problem, page_max=page_max).tolist()
+        assert visits.max() == page_max and visits.sum() == min(6_000, page_max * 2_000)
+
+
+def test_evenly_spaced_visits_keep_the_least_interval():
+    for interval in (0.0, 60.0, 700.0, 1200.0):
+        assert 3600.0 / (page_visits_max(3600.0, interval) + 1) >= max(interval, 1.0)
+    assert page_visits_max(3600.0, 5000.0) == 1  # a page that is planned is visited
 
 
 def test_it_is_called_from_the_room_itself():

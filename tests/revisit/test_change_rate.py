@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarrafa.revisit import believe, change_rate
-from tarrafa.revisit.change_rate import NO_PRIOR, RatePrior, RateSums, log_rate_prior, median_rate, rate_bounds
+from tarrafa.revisit.belief import NARROW_ALPHA_MIN, Belief, NarrowBelief, WideBelief, make_belief
+from tarrafa.revisit.change_rate import NO_PRIOR, RatePrior, RateSums, log_rate_prior
+from tarrafa.revisit.policy import record_first_visit, record_visit
 
 DAY_S = change_rate.DAY_S
 
@@ -66,13 +68,24 @@ def watch_changes(rng: random.Random, rate: float, gap: float, changes: int) -> 
 
 
 def fit(seen: Visits, prior: RatePrior = NO_PRIOR, quiet: float = 0.0, dated: int = 0) -> tuple[float, float]:
+    quiet, gaps = evidence(seen, quiet)
+    return change_rate.fit_rate(quiet, dated, gaps, *prior)
+
+
+def belief_in(seen: Visits, prior: RatePrior = NO_PRIOR, quiet: float = 0.0, dated: int = 0) -> Belief:
+    alpha, beta = fit(seen, prior, quiet, dated)
+    quiet, gaps = evidence(seen, quiet)
+    return make_belief(alpha, beta, quiet, dated, gaps)
+
+
+def evidence(seen: Visits, quiet: float) -> tuple[float, list[int]]:
     gaps = [0] * (2 * change_rate.GAPS_MAX)
     for gap, changed in seen:
         if changed:
             change_rate.add_gap(gaps, gap)
         else:
             quiet += gap
-    return change_rate.fit_rate(quiet, dated, gaps, *prior)
+    return quiet, gaps
 
 
 def exact_quantiles(seen: Visits, prior: RatePrior) -> tuple[float, float, float]:
@@ -154,10 +167,76 @@ def test_the_belief_is_near_the_exact_posterior_where_other_pages_are_known():
     rng, prior = random.Random(4), RatePrior(math.log(0.1), 0.1)
     for rate in (0.02, 0.1, 0.5, 2.0):
         seen = watch(rng, rate, 1.0, 60, regular=False)
-        alpha, beta = fit(seen, prior)
         low, middle, high = exact_quantiles(seen, prior)
-        assert median_rate(alpha, beta) == pytest.approx(middle, rel=0.08)
-        assert rate_bounds(alpha, beta) == pytest.approx((low, high), rel=0.25)
+        belief = belief_in(seen, prior)
+        assert belief.median == pytest.approx(middle, rel=0.08)
+        assert belief.bounds == pytest.approx((low, high), rel=0.25)
+
+
+ONE_SIDED = {"one change": [(1.0, True)], "three changes": [(1.0, True)] * 3, "no change": [(1.0, False)] * 3}
+
+
+@pytest.mark.parametrize("seen", [*ONE_SIDED.values(), [(1.0, True), (1.0, False)]], ids=[*ONE_SIDED, "both"])
+@pytest.mark.parametrize("precision", [0.035, 0.05, 0.2, 1.0])
+@pytest.mark.parametrize("mean", [-6.0, 0.0, 6.0])
+def test_a_wide_belief_is_the_exact_posterior(seen, precision, mean):
+    prior = RatePrior(mean, precision)
+    low, middle, high = exact_quantiles(seen, prior)
+    belief = belief_in(seen, prior)
+    assert belief.median == pytest.approx(middle, rel=0.05)
+    assert belief.bounds == pytest.approx((low, high), rel=0.15)
+
+
+def test_the_two_kinds_of_belief_join():
+    """A Gamma that was wide when the last change came is narrow now: nothing jumps."""
+    rng, prior = random.Random(11), RatePrior(0.0, 0.1)
+    for _ in range(20):
+        seen = watch(rng, 1.0, 0.7, 14)
+        alpha, beta = fit(seen, prior)
+        quiet, gaps = evidence(seen, 0.0)
+        if alpha < NARROW_ALPHA_MIN - 1:
+            continue
+        narrow = NarrowBelief(alpha, beta)
+        wide = make_belief(NARROW_ALPHA_MIN - 1e-9, beta * NARROW_ALPHA_MIN / alpha, quiet, 0, gaps)
+        assert isinstance(wide, WideBelief)
+        assert narrow.fresh_probability(0.5) == pytest.approx(wide.fresh_probability(0.5), abs=0.06)
+
+
+@pytest.mark.parametrize("decades", [0, 2, 4, 8])
+def test_with_learned_priors_the_interval_holds_nine_times_of_ten(decades):
+    """Pages whose rates lie within so many decades, and are learned together. Gaps are spread as far as the rates."""
+    rng, pages = random.Random(decades), 300
+    width = decades * math.log(10)
+    rates = [math.exp((number / pages - 0.5) * width) for number in range(pages)]
+    kept = [record_first_visit(0.0) for _ in rates]
+    sums = RateSums()
+    for visits in range(1, 31):
+        for number, rate in enumerate(rates):
+            page = kept[number]
+            if page.has_evidence:
+                sums = sums.plus(page.alpha, page.beta, -1)
+            gap = math.exp(rng.uniform(-0.5, 0.5) * max(width, math.log(100)))
+            changed = rng.random() < -math.expm1(-rate * gap)
+            kept[number] = page = record_visit(page, page.last + gap, changed, prior=log_rate_prior(sums))
+            sums = sums.plus(page.alpha, page.beta)
+        if visits in (1, 3, 10, 30):
+            bounds = [page.bounds for page in kept]
+            holds = sum(low <= rate for (low, _), rate in zip(bounds, rates, strict=True)) / pages
+            inside = sum(low <= rate <= high for (low, high), rate in zip(bounds, rates, strict=True)) / pages
+            assert inside >= 0.85
+            assert holds >= 0.9
+            assert statistics.median(low / rate for (low, _), rate in zip(bounds, rates, strict=True)) > 1e-4
+
+
+def test_where_rates_lie_far_apart_a_change_still_says_at_least():
+    """One visit after ten days that found a change: hardly less than once in some hundred days, perhaps far more."""
+    page = record_first_visit(0.0, RatePrior(math.log(1 / DAY_S), 0.05))
+    page = record_visit(page, 10 * DAY_S, changed=True, prior=RatePrior(math.log(1 / DAY_S), 0.05))
+    low, high = page.bounds
+    assert 1 / 200 < low * DAY_S < 1 / 10
+    assert high == math.inf
+    assert 0.5 < page.estimate * DAY_S < 30
+    assert page.fresh_probability(20 * DAY_S) < 0.2
 
 
 def test_groups_of_gaps_lose_hardly_anything():
@@ -194,7 +273,7 @@ def test_the_other_pages_of_a_site_are_the_prior_of_a_page():
     alpha, beta = fit([], prior)
     assert alpha / beta * DAY_S == pytest.approx(1.0, rel=0.2)
     # It is no limit: a page a thousand times as fast is believed after some visits.
-    fast = median_rate(*fit(watch(rng, 1000 / DAY_S, DAY_S / 2000, 120), prior))
+    fast = belief_in(watch(rng, 1000 / DAY_S, DAY_S / 2000, 120), prior).median
     assert fast * DAY_S == pytest.approx(1000, rel=0.5)
 
 
@@ -230,9 +309,10 @@ def test_a_small_site_leans_on_its_collection():
 def test_whatever_is_seen_leaves_a_belief(seen, quiet, dated, mean, precision):
     after = fit([(gap, changed) for gap, changed in seen if gap], RatePrior(mean, precision), quiet, dated)
     assert all(math.isfinite(value) and value > 0 for value in after)
-    low, high = rate_bounds(*after)
-    assert 0 <= low <= median_rate(*after) <= high
-    assert 0 <= change_rate.fresh_probability(*after, 1e6) <= 1
+    belief = belief_in([(gap, changed) for gap, changed in seen if gap], RatePrior(mean, precision), quiet, dated)
+    low, high = belief.bounds
+    assert 0 <= low <= belief.median <= high < math.inf
+    assert 0 <= belief.fresh_probability(1e6) <= 1 + 1e-9
 
 
 @given(gap=st.floats(1e-3, 1e7), seen=st.lists(st.tuples(st.floats(1e-2, 1e6), st.booleans()), min_size=1, max_size=10))

@@ -178,20 +178,39 @@ def test_a_visit_that_an_announcement_caused_tells_how_long_the_change_took():
     assert 0.2 < seen.estimate * DAY_S < 2.0
 
 
-def test_a_page_that_always_changed_is_probed_after_shorter_and_shorter_gaps():
-    """It changes every ten seconds, and was first visited a day apart: a dozen visits tell how fast it is."""
-    policy, prior = IndexPolicy(), RatePrior(math.log(1 / DAY_S), 0.05)
+@pytest.mark.parametrize("changes_every", [0.1, 1.0, 3.0, 300.0, 3000.0])
+def test_a_page_that_always_changed_is_probed_after_a_gap_that_the_price_sets(changes_every):
+    """First visited a day apart. A few short gaps tell whether it stays fresh for as long as a visit must be worth."""
+    price, prior = 10.0, RatePrior(math.log(1 / DAY_S), 0.05)
+    policy = IndexPolicy(price)
     seen = record_visit(record_first_visit(0.0, prior), DAY_S, changed=True, prior=prior)
     gaps: list[float] = []
-    while seen.needs_probe and len(gaps) < 40:
-        shelf, key = policy.place(seen)
-        assert ANNOUNCED_SHELF > shelf >= PROBE_SHELF
-        gaps.append(policy.due(shelf, key) - seen.last)
-        seen = record_visit(seen, policy.due(shelf, key), changed=gaps[-1] > 10.0, prior=prior)
-    assert gaps[-1] < 10.0 < gaps[0]
-    assert gaps == sorted(gaps, reverse=True)
-    assert len(gaps) < 25
-    assert policy.place(seen)[0] < PROBE_SHELF
+    while seen.needs_probe and (due := policy.due(*policy.place(seen))) < math.inf:
+        assert ANNOUNCED_SHELF > policy.place(seen)[0] >= PROBE_SHELF
+        gaps.append(due - seen.last)
+        seen = record_visit(seen, due, changed=gaps[-1] > changes_every, prior=prior)
+    assert gaps == pytest.approx([price] * len(gaps))
+    assert 1 <= len(gaps) <= 5
+    assert (policy.due(*policy.place(seen)) == math.inf) == (changes_every < price)
+
+
+def test_a_probe_is_worth_the_age_of_its_page_and_no_more_than_a_visit_to_a_changed_page():
+    prior = RatePrior(math.log(1 / DAY_S), 0.05)
+    seen = record_visit(record_first_visit(0.0, prior, weight=4.0), DAY_S, changed=True, prior=prior)
+    policy = IndexPolicy()
+    shelf, key = policy.place(seen)
+    assert policy.urgency(shelf, key, key + 60.0) == pytest.approx(240.0)
+    most = policy.urgency(shelf, key, key + 1e9)
+    assert most == pytest.approx(4.0 / class_of(shelf)[0])
+    assert policy.due(shelf, key) == key and IndexPolicy(price=1.01 * most).due(shelf, key) == math.inf
+
+
+def test_where_the_rates_of_other_pages_lie_near_each_other_no_probe_is_needed():
+    for precision, needed in ((0.05, True), (0.3, True), (0.6, False), (5.0, False)):
+        prior = RatePrior(math.log(1 / DAY_S), precision)
+        seen = record_visit(record_first_visit(0.0, prior), DAY_S, changed=True, prior=prior)
+        assert seen.needs_probe == needed
+    assert record_visit(record_first_visit(0.0), DAY_S, changed=True).needs_probe  # nothing is known of other pages
 
 
 def test_a_probe_is_not_worth_more_than_the_price_and_keeps_the_least_interval():
@@ -203,7 +222,7 @@ def test_a_probe_is_not_worth_more_than_the_price_and_keeps_the_least_interval()
     for at in (3660.0, 7260.0, 10_860.0, 14_460.0):
         seen = record_visit(seen, at, changed=True, prior=prior)
     assert seen.needs_probe  # its shortest gap was tried once
-    for at in (14_500.0, 14_550.0, 14_600.0):
+    for at in (14_500.0, 14_550.0, 14_600.0, 14_650.0):
         seen = record_visit(seen, at, changed=True, prior=prior)
     assert not seen.needs_probe
 

@@ -31,8 +31,8 @@ def test_dates_teach_the_rates_of_pages_that_are_seldom_visited():
 
 def test_rates_of_eight_decades_are_learned_from_nothing():
     found = measure_learning_cost(PAGES, days=4.2, seeds=2, web="log-uniform")
-    assert excess_after(found, 10) < 7.0  # 5,000 pages: 4.3
-    assert excess_after(found, 30) < 4.0  # 2.4
+    assert excess_after(found, 10) < 6.5  # 20,000 pages: 4.5; no learner can be below 2.3
+    assert excess_after(found, 30) < 3.5  # 2.5; 1.3
 
 
 def test_a_seed_gives_the_same_numbers_again_and_another_gives_others():

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from struct import Struct
-from typing import IO
+from typing import IO, Protocol
 from zlib import crc32
 
 import msgspec
@@ -174,42 +174,29 @@ class DurableLengths(msgspec.Struct, frozen=True):
     visits_end: int
 
 
-class _WarcFile:
-    """One WARC file being written."""
+class RecordStream:
+    """WARC records written one after the other, to a file or to memory; the first describes what follows."""
 
-    def __init__(self, path: Path, directory: Path) -> None:
-        self.path = path
-        real = directory / path.name
-        self.file: IO[bytes] = real.open("xb", buffering=BUFFER_BYTES)
-        if real != path:
-            path.symlink_to(real)
-        self._ids = record_ids()
+    def __init__(self, stream: IO[bytes], name: str) -> None:
+        self._stream, self._ids = stream, record_ids()
+        stream.write(info_record(name))
 
     def write(self, kind: str, date: str, headers: str, content: bytes) -> str:
         """Write a record; returns its id."""
         record_id = next(self._ids)
-        self.file.write(pack_record(kind, date, record_id, headers, content))
+        self._stream.write(pack_record(kind, date, record_id, headers, content))
         return record_id
 
     def length(self) -> int:
-        self.file.flush()
-        return self.file.tell()
-
-    def sync(self) -> None:
-        os.fdatasync(self.file.fileno())
+        return self._stream.tell()
 
 
-class _FilePair:
-    """A pair of files being written; `durable_fd` is the locked file of their durable lengths."""
+class RecordPair:
+    """The two streams of a writer: `warc` has the exchanges, `meta` the visits and the notes."""
 
-    def __init__(self, name: str, durable_fd: int, directory: Path) -> None:
-        self._warc = _WarcFile(Path(f"{name}.warc.gz"), directory)
-        self.meta = _WarcFile(Path(f"{name}.meta.warc.gz"), directory)
-        self._durable_fd, self.began_at = durable_fd, boottime()
-        self._syncs = ThreadPoolExecutor(1)  # two files are durable sooner if they are synced side by side
+    def __init__(self, warc: RecordStream, meta: RecordStream) -> None:
+        self._warc, self._meta = warc, meta
         self._visits_end = 0  # end of the last visit's record
-        for file in (self._warc, self.meta):
-            file.file.write(info_record(file.path.name))
 
     def append_exchange(self, exchange: WarcExchange) -> None:
         date, content, kind = warc_date(exchange.at), exchange.response, RESPONSE
@@ -239,39 +226,94 @@ class _FilePair:
         date, target = warc_date(record.outcome.at), f"WARC-Target-URI: {one_line(record.url)}\r\n"
         record, texts = split_texts(record)
         headers = f"{target}Content-Type: {METADATA_TYPE}\r\n"
-        metadata = self.meta.write(METADATA, date, headers, msgspec.json.encode(record))
+        metadata = self._meta.write(METADATA, date, headers, msgspec.json.encode(record))
         for content_type, content in texts:
             headers = f"{target}Content-Type: {content_type}\r\nWARC-Refers-To: {metadata}\r\n"
-            self.meta.write(CONVERSION, date, headers, content)
-        self._visits_end = self.meta.file.tell()
+            self._meta.write(CONVERSION, date, headers, content)
+        self._visits_end = self._meta.length()
 
     def append_note(self, note: Note, at: float) -> None:
         headers = f"WARC-Target-URI: {one_line(_note_uri(note))}\r\nContent-Type: {METADATA_TYPE}\r\n"
-        self.meta.write(RESOURCE, warc_date(at), headers, msgspec.json.encode(note))
+        self._meta.write(RESOURCE, warc_date(at), headers, msgspec.json.encode(note))
 
     def lengths(self) -> DurableLengths:
-        return DurableLengths(self._warc.length(), self.meta.length(), self._visits_end)
+        return DurableLengths(self._warc.length(), self._meta.length(), self._visits_end)
+
+
+class _FilePair:
+    """A pair of files being written; `durable_fd` is the locked file of their durable lengths."""
+
+    def __init__(self, name: str, durable_fd: int, directory: Path) -> None:
+        self.path = Path(f"{name}.meta.warc.gz")
+        paths = (Path(f"{name}.warc.gz"), self.path)
+        self._files = [_new_file(path, directory) for path in paths]
+        self.records = RecordPair(
+            *(RecordStream(file, path.name) for file, path in zip(self._files, paths, strict=True))
+        )
+        self._durable_fd, self.began_at = durable_fd, boottime()
+        self._syncs = ThreadPoolExecutor(1)  # two files are durable sooner if they are synced side by side
+
+    def flush(self) -> DurableLengths:
+        """Hand everything written so far to the system; the lengths up to there."""
+        for file in self._files:
+            file.flush()
+        return self.records.lengths()
 
     def publish(self, durable: DurableLengths) -> None:
         """Make the files durable up to these lengths. One small overwrite in place: after a crash the file holds either
         the old line or the new one."""
-        other = self._syncs.submit(self._warc.sync)
-        self.meta.sync()
+        warc, meta = self._files
+        other = self._syncs.submit(os.fdatasync, warc.fileno())
+        os.fdatasync(meta.fileno())
         other.result()
         os.pwrite(self._durable_fd, durable_line(durable), 0)
         os.fdatasync(self._durable_fd)
 
     def close(self) -> None:
         self._syncs.shutdown()
-        self._warc.file.close()
-        self.meta.file.close()
+        for file in self._files:
+            file.close()
         os.close(self._durable_fd)
 
 
+def _new_file(path: Path, directory: Path) -> IO[bytes]:
+    """A new file of the archive; if it is on another disk, with a link to it."""
+    real = directory / path.name
+    file = real.open("xb", buffering=BUFFER_BYTES)
+    if real != path:
+        path.symlink_to(real)
+    return file
+
+
+class ArchiveWriter(Protocol):
+    """Appends visits to an archive. `append` is fast and runs on the event loop; the function that `prepare_commit`
+    returns is slow."""
+
+    commit_every_s: float  # a visit waits at most so long for its commit
+
+    @property
+    def file_pair(self) -> int:
+        """The number of the pair of files for the next record: each begins with the configurations."""
+
+    def append(self, record: VisitRecord, exchange: WarcExchange | None) -> None:
+        """Write one visit: always its metadata, the exchange if it is kept, the page's text if any."""
+
+    def append_exchange(self, exchange: WarcExchange) -> None:
+        """Write an exchange that is no visit: robots.txt, or what a page's scripts asked for."""
+
+    def append_note(self, note: Note, at: float) -> None:
+        """Write a note that is needed to rebuild the frontier. Followers of visits do not see it."""
+
+    def prepare_commit(self) -> Callable[[], None]:
+        """Fix the records appended so far; the returned function makes them durable and may run in a thread."""
+
+    def close(self) -> None: ...
+
+
 class WarcWriter:
-    """Appends visits to the archive. `append` is fast and runs on the event loop; the function that
-    `prepare_commit` returns is slow.
-    """
+    """The archive of one machine: files in a directory, made durable by fsync."""
+
+    commit_every_s = 0.2
 
     def __init__(self, directory: Path, worker: str, stamp: float) -> None:
         self._directory = directory
@@ -282,41 +324,36 @@ class WarcWriter:
 
     @property
     def file_pair(self) -> int:
-        """The number of the pair of files for the next record."""
         return self._serial if self._pair is not None else self._serial + 1
 
     def append(self, record: VisitRecord, exchange: WarcExchange | None) -> None:
-        """Write one visit: always its metadata, the exchange if it is kept, the page's text if any."""
         with write_errors(self._directory):
-            pair = self._files()
+            records = self._records()
             if exchange is not None:
-                pair.append_exchange(exchange)
-            pair.append_visit(record)
+                records.append_exchange(exchange)
+            records.append_visit(record)
 
     def append_exchange(self, exchange: WarcExchange) -> None:
-        """Write an exchange that is no visit: robots.txt, or what a page's scripts asked for."""
         with write_errors(self._directory):
-            self._files().append_exchange(exchange)
+            self._records().append_exchange(exchange)
 
     def append_note(self, note: Note, at: float) -> None:
-        """Write a note that is needed to rebuild the frontier. Followers of visits do not see it."""
         with write_errors(self._directory):
-            self._files().append_note(note, at)
+            self._records().append_note(note, at)
 
     def prepare_commit(self) -> Callable[[], None]:
-        """Fix the records appended so far; the returned function makes them durable and may run in a thread."""
         pair = self._pair
         if pair is None:
             return lambda: None
         with write_errors(self._directory):
-            durable = pair.lengths()
+            durable = pair.flush()
         is_full = max(durable.warc, durable.meta) >= self._settings.file_size
         is_full |= 0 < self._settings.file_time <= boottime() - pair.began_at
         if is_full:
             self._pair = None
 
         def publish() -> None:
-            with write_errors(pair.meta.path):
+            with write_errors(pair.path):
                 pair.publish(durable)
                 if is_full:
                     pair.close()
@@ -329,10 +366,10 @@ class WarcWriter:
             self._pair.close()
             self._pair = None
 
-    def _files(self) -> _FilePair:
+    def _records(self) -> RecordPair:
         if self._pair is None:
             self._pair = self._open()
-        return self._pair
+        return self._pair.records
 
     def _open(self) -> _FilePair:
         while True:  # a worker restarted within the same second needs another name

@@ -26,6 +26,7 @@ from tarrafa.cli.options import (
     IndexShards,
     Listen,
     NodeName,
+    Store,
     TokenFile,
     existing_data,
 )
@@ -91,6 +92,7 @@ def crawl(
     name: NodeName = None,
     listen: Listen = None,
     index_shards: IndexShards = None,
+    store: Store = None,
 ) -> None:
     """Crawl a collection file; the same command resumes it.
 
@@ -116,6 +118,7 @@ def crawl(
             listen,
             index_shards=index_shards,
             submitted=collection,
+            store=store,
         )
         status = await show_progress(_watch(supervisor, collection), collection.name, quiet=quiet)
         if has_failed(status) and not quiet:
@@ -183,6 +186,7 @@ def worker(
     data: Data = DEFAULT_DATA,
     token_file: TokenFile = None,
     index_shards: IndexShards = None,
+    store: Store = None,
 ) -> None:
     """Run workers here for a frontier on another machine.
 
@@ -196,7 +200,9 @@ def worker(
         )
 
     async def until_interrupted() -> None:
-        joining = build_supervisor(DataDirectory(data), workers, address, name=name, index_shards=index_shards)
+        joining = build_supervisor(
+            DataDirectory(data), workers, address, name=name, index_shards=index_shards, store=store
+        )
         async with joining as supervisor:
             first = f"{node_name(name)}1"
             several = f"{counted(workers, 'worker')}, {first} and so on," if workers > 1 else first
@@ -288,6 +294,7 @@ def build_supervisor(
     lasting: bool = False,
     index_shards: str | None = None,
     submitted: Collection | None = None,
+    store: str | None = None,
 ) -> Supervisor:
     """Supervisor for these options: of a remote frontier, or of the local one."""
     clock, is_remote = Clock.from_environment(), address is not None
@@ -307,7 +314,7 @@ def build_supervisor(
     own_name = "w" if name is None and not is_remote else node_name(name)
     return Supervisor(
         data, workers, clock, frontier_link=link, name=own_name, lasting=lasting or is_remote, follows=not lasting,
-        divided=divided, submitted=submitted,
+        divided=divided, submitted=submitted, store=store,
     )  # fmt: skip
 
 

@@ -22,6 +22,7 @@ from tarrafa.cli.options import (
     RateLimitOption,
     ReplayUrl,
     SearchProcesses,
+    Store,
     TokenFile,
 )
 from tarrafa.cli.search import ShardUrls, print_shard_states, remote_shards, shard_token
@@ -147,6 +148,7 @@ def node(
     behind_proxy: BehindProxy = None,
     search_processes: SearchProcesses = None,
     index_shards: IndexShards = None,
+    store: Store = None,
     scrub: Annotated[
         Literal["weekly", "daily", "off"],
         typer.Option(help="How often all data are checked for damage, at low priority (`tarrafa verify --deep`)."),
@@ -164,8 +166,8 @@ def node(
     divided = None if index_shards is None else shards.parse_layout(index_shards, "--index-shards")
     own_name = node_name(name).removesuffix("-")
     if join_url is not None:
-        if listen is not None or where:
-            raise ConfigError("--join: the coordinator names the frontier; leave out --frontier and --listen")
+        if listen is not None or where or store:
+            raise ConfigError("--join: the coordinator names the frontier; leave out --frontier, --listen and --store")
         client = CoordinatorClient(join_url, token)
         every_s = SCRUB_PERIODS_S[scrub]
         worker_node = WorkerNode(client, directory, own_name, workers, print_note, divided, scrub_every_s=every_s)
@@ -182,7 +184,15 @@ def node(
     async def coordinate() -> None:
         listening = bind(host, port)  # before anything else is started
         home = CoordinatorNode(
-            directory, own_name, workers, clock, print_note, link, divided, scrub_every_s=SCRUB_PERIODS_S[scrub]
+            directory,
+            own_name,
+            workers,
+            clock,
+            print_note,
+            link,
+            divided,
+            scrub_every_s=SCRUB_PERIODS_S[scrub],
+            store=store,
         )
         console = Console(authenticator)
         try:

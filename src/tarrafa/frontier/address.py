@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import parse_qsl, urlsplit
 
+from tarrafa.archive.segment_log.object_store import check_address as check_store
+from tarrafa.archive.segment_log.segment import LogIdentity, SegmentManifest
 from tarrafa.clock import CLOCK_VARIABLE, Clock
 from tarrafa.errors import ConfigError, FrontierError, Unreachable
 from tarrafa.frontier.api import Frontier
@@ -284,6 +286,26 @@ def connect_blocking(address: Address) -> BlockingClient:
     if isinstance(address, TcpServer):
         return SocketClient.connect_tcp(address.host, address.port, address.token)
     return EventLoopClient(lambda: connect(address))
+
+
+def open_manifest(
+    address: Address, store: str | None = None, patience_s: float | None = None, *, has_archive: bool = False
+) -> tuple[SegmentManifest, LogIdentity] | None:
+    """The manifest of the frontier's segment log, to be closed by its opener, and which log it is; None: each machine
+    has an archive of its own. `store`: where to create the log, if the frontier is new, or `has_archive` that is pushed
+    next; `patience_s`: how long a call waits for an unreachable database. Blocks."""
+    if not isinstance(address, PostgresServers):
+        if store is not None:
+            raise ConfigError(f"--store {store}: needs a frontier in PostgreSQL: --frontier postgresql://USER@HOST/DB")
+        return None
+    manifest_module = importlib.import_module("tarrafa.frontier.postgres.segment_manifest")
+    options = {} if patience_s is None else {"patience_s": patience_s}
+    manifest = manifest_module.PostgresManifest(address.dsns[0], **options)
+    log = manifest.identity() if store is None else manifest.create(check_store(store), has_archive=has_archive)
+    if log is None:
+        manifest.close()
+        return None
+    return manifest, log
 
 
 class EventLoopClient:

@@ -173,17 +173,17 @@ def _planned_visits(pages: list[RevisitPage], collection: Collection, now: float
     """The visits of psp, mp2 and m-wolf: see revisit/allocation.py and revisit/visit_times.py."""
     import numpy as np
 
-    from tarrafa.revisit.allocation import allocate
+    from tarrafa.revisit.allocation import allocate, page_visits_max
     from tarrafa.revisit.visit_times import merge, own_times
 
     revisit = collection.revisit
+    page_max = page_visits_max(float(revisit.horizon), float(revisit.interval_min))
     hosts = {host: place for place, host in enumerate(dict.fromkeys(page.host for page in pages))}
     servers = np.array([hosts[page.host] for page in pages])
     delays = np.zeros(len(hosts))
     for page in pages:
         delays[hosts[page.host]] = page.delay_s
-    often = revisit.horizon / max(float(revisit.interval_min), 1.0) * np.bincount(servers)
-    caps = np.minimum(revisit.horizon / np.maximum(delays, 1e-3), often).astype(np.int64)
+    caps = np.minimum(revisit.horizon / np.maximum(delays, 1e-3), page_max * np.bincount(servers)).astype(np.int64)
     budget = int(caps.sum() if revisit.rate is None else min(caps.sum(), revisit.rate * revisit.horizon / DAY_S))
     counts = allocate(
         np.array([page.history.estimate for page in pages]),
@@ -192,6 +192,7 @@ def _planned_visits(pages: list[RevisitPage], collection: Collection, now: float
         budget,
         float(revisit.horizon),
         np.array([page.history.weight for page in pages]),
+        page_max,
     )
     arrange = merge if revisit.policy == "psp" else own_times
     schedule = arrange(counts, servers, len(hosts), float(revisit.horizon))

@@ -42,11 +42,11 @@ class FreshnessAccumulator:
 
     def add_pages(self, pages: list[RevisitPage]) -> None:
         for page in pages:
-            history = page.history
-            self.rates.append(history.estimate * DAY_S)
+            history, belief = page.history, page.history.belief
+            self.rates.append(belief.median * DAY_S)
             self.visits += history.visits
             self.changes += history.changes
-            self.fresh += history.fresh_probability(self.now)
+            self.fresh += belief.fresh_probability(self.now - history.last)
 
     def summary(self, status: CollectionStatus) -> FreshnessSummary | None:
         if not self.rates:

@@ -11,7 +11,7 @@ optimum that no policy can beat; these three compute with numba or numpy and are
 
 from typing import TYPE_CHECKING, Any
 
-from tarrafa.revisit.change_rate import believe
+from tarrafa.revisit.belief import believe
 
 if TYPE_CHECKING:
     from tarrafa.revisit.allocation import allocate

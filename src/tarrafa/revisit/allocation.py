@@ -18,7 +18,7 @@ those between a price a little too high and one a little too low.
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heapreplace
 from typing import Any, TypeVar, cast
 
@@ -135,7 +135,7 @@ def visit_position(changes: float, weight: float, price: float) -> float:
 
 @compiled
 def _count_visits(
-    first: int, stop: int, changes: Floats, weights: Floats, servers: Servers, limits: Integers,
+    first: int, stop: int, changes: Floats, weights: Floats, servers: Servers, limits: Integers, page_max: int,
     prices: Floats, visits: Integers, counts: Floats,
 ) -> None:  # fmt: skip
     """The visits that each page demands at its server's price, and their totals by server."""
@@ -150,31 +150,31 @@ def _count_visits(
         for page in range(start, end):
             server = np.uint32(servers[page])
             place = places[page - start]
-            asked = int(place)
+            asked, limit = int(place), min(limits[server], page_max)
             if prices[server] == math.inf:
                 asked = 0
             elif not abs(place - asked - 0.5) < 0.495 - 2e-5 * place:
-                asked = visits_at_price(changes[page], weights[page], prices[server], limits[server])
-            asked = min(asked, limits[server])
+                asked = visits_at_price(changes[page], weights[page], prices[server], limit)
+            asked = min(asked, limit)
             visits[page] = asked
             counts[server] += asked
 
 
 @compiled_parallel
 def _count_visits_parallel(
-    changes: Floats, weights: Floats, servers: Servers, limits: Integers, prices: Floats, visits: Integers,
-    counts: Floats,
+    changes: Floats, weights: Floats, servers: Servers, limits: Integers, page_max: int, prices: Floats,
+    visits: Integers, counts: Floats,
 ) -> None:  # fmt: skip
     parts, pages = len(counts), len(changes)
     for part in prange(parts):
         first, stop = part * pages // parts, (part + 1) * pages // parts
-        _count_visits(first, stop, changes, weights, servers, limits, prices, visits, counts[part])
+        _count_visits(first, stop, changes, weights, servers, limits, page_max, prices, visits, counts[part])
 
 
 @compiled
 def _greedy(
     changes: Floats, weights: Floats, servers: Servers, visits: Integers, more: Integers, left: Integers,
-    budget: int,
+    budget: int, page_max: int,
 ) -> None:  # fmt: skip
     """The literal greedy algorithm, continuing from `visits`; only pages that may get `more` visits are considered."""
     heap = [(0.0, 0)]
@@ -185,7 +185,7 @@ def _greedy(
     heapify(heap)
     while heap and budget > 0:
         worth, page = -heap[0][0], heap[0][1]
-        if worth <= 0.0 or left[servers[page]] <= 0:
+        if worth <= 0.0 or left[servers[page]] <= 0 or visits[page] >= page_max:
             heappop(heap)
             continue
         visits[page] += 1
@@ -203,6 +203,7 @@ class VisitDemand:
     servers: Servers
     limits: Integers
     budget: int
+    page_max: int = VISITS_MAX
     every: int = 1  # number of pages that each of these stands for
 
     @property
@@ -211,25 +212,26 @@ class VisitDemand:
 
     def sample(self, every: int) -> "VisitDemand":
         changes, weights, servers = self.changes[::every], self.weights[::every], self.servers[::every]
-        return VisitDemand(changes.copy(), weights.copy(), servers.copy(), self.limits, self.budget, every)
+        return VisitDemand(
+            changes.copy(), weights.copy(), servers.copy(), self.limits, self.budget, self.page_max, every
+        )
 
     def of(self, servers: Mask) -> "VisitDemand":
         """The demand of these servers' pages only."""
         chosen = servers[self.servers]
-        changes, weights = self.changes[chosen], self.weights[chosen]
-        return VisitDemand(changes, weights, self.servers[chosen], self.limits, self.budget, self.every)
+        return replace(self, changes=self.changes[chosen], weights=self.weights[chosen], servers=self.servers[chosen])
 
     def at(self, prices: Floats, visits: Integers | None = None) -> Floats:
-        """Demand by server, and in `visits` by page. One page demands at most its server's cap; all of them together
-        may demand more.
+        """Demand by server, and in `visits` by page. One page demands at most its own and its server's cap; all of
+        them together may demand more.
         """
         if visits is None:
             visits = np.empty(len(self.changes), np.int64)
         counts = np.zeros((get_num_threads(), len(self.limits)))
         if len(visits) < SINGLE_THREAD_PAGES:
-            _count_visits(0, len(visits), *self.pages, self.limits, prices, visits, counts[0])
+            _count_visits(0, len(visits), *self.pages, self.limits, self.page_max, prices, visits, counts[0])
         else:
-            _count_visits_parallel(*self.pages, self.limits, prices, visits, counts)
+            _count_visits_parallel(*self.pages, self.limits, self.page_max, prices, visits, counts)
         return np.asarray(counts.sum(axis=0)) * self.every
 
 
@@ -331,14 +333,14 @@ def find_common_price(demand: VisitDemand, full_below: Floats, guess: float) -> 
 
 def allocate(
     rates: ArrayLike, servers: ArrayLike, caps: ArrayLike | None, budget: float, horizon: float,
-    weights: ArrayLike | None = None,
+    weights: ArrayLike | None = None, page_max: int = VISITS_MAX,
 ) -> Integers:  # fmt: skip
     """The number of visits of each page in a horizon, for the least weighted mean staleness.
 
     `servers` is each page's server, `caps` each server's maximum of visits (None: no caps), `budget` the total maximum;
-    it may be infinite where the caps are not.
+    it may be infinite where the caps are not. No page gets more than `page_max`.
     """
-    demand = _demand(rates, servers, caps, budget, horizon, weights)
+    demand = _demand(rates, servers, caps, budget, horizon, weights, page_max)
     visits, more = np.zeros((2, len(demand.changes)), np.int64)
     prices = _first_guess(demand)
     if len(visits) > max(SINGLE_THREAD_PAGES, 8 * SAMPLE * int(np.count_nonzero(demand.limits))):
@@ -347,39 +349,46 @@ def allocate(
     counts = demand.at(prices.high, visits).astype(np.int64)
     demand.at(prices.low, more)
     left = demand.limits - counts
-    _greedy(*demand.pages, visits, more, left, demand.budget - int(counts.sum()))
+    _greedy(*demand.pages, visits, more, left, demand.budget - int(counts.sum()), page_max)
     return visits
+
+
+def page_visits_max(horizon: float, interval_min: float) -> int:
+    """The most visits of a page, evenly spaced in a horizon, that are `interval_min` apart, and a second; but one."""
+    return max(1, int(horizon / max(interval_min, 1.0)) - 1)
 
 
 def literal_greedy(
     rates: ArrayLike, servers: ArrayLike, caps: ArrayLike | None, budget: float, horizon: float,
-    weights: ArrayLike | None = None,
+    weights: ArrayLike | None = None, page_max: int = VISITS_MAX,
 ) -> Integers:  # fmt: skip
     """The definition of `allocate`: a heap of all pages, one visit at a time."""
-    demand = _demand(rates, servers, caps, budget, horizon, weights)
+    demand = _demand(rates, servers, caps, budget, horizon, weights, page_max)
     visits = np.zeros(len(demand.changes), np.int64)
-    _greedy(*demand.pages, visits, visits + 1, demand.limits, demand.budget)
+    _greedy(*demand.pages, visits, visits + 1, demand.limits, demand.budget, page_max)
     return visits
 
 
 def _demand(
     rates: ArrayLike, servers: ArrayLike, caps: ArrayLike | None, budget: float, horizon: float,
-    weights: ArrayLike | None,
+    weights: ArrayLike | None, page_max: int,
 ) -> VisitDemand:  # fmt: skip
     if not 0.0 < horizon < math.inf:
         raise ValueError(f"horizon must be positive and finite, got {horizon}")
     if not budget >= 0:
         raise ValueError(f"budget must be 0 or more, got {budget}")
     rows = check_arrays(rates, weights, servers, caps)
-    limits = np.floor(rows.caps)
-    limits[np.bincount(rows.servers, minlength=len(limits)) == 0] = 0.0
+    limits, sizes = np.floor(rows.caps), np.bincount(rows.servers, minlength=len(rows.caps))
+    limits[sizes == 0] = 0.0
+    if page_max < VISITS_MAX:
+        limits = np.minimum(limits, page_max * sizes)
     most = min(budget, limits.sum())
     if most > VISITS_MAX:
         raise ValueError(f"budget must be at most {VISITS_MAX} where a server has no cap, got {budget}")
     limits = np.minimum(limits, most).astype(np.int64)
     with np.errstate(over="ignore"):
         changes = np.minimum(rows.rates * horizon, CHANGES_MAX)
-    return VisitDemand(changes, rows.weights, rows.servers, limits, math.floor(most))
+    return VisitDemand(changes, rows.weights, rows.servers, limits, math.floor(most), page_max)
 
 
 def _first_guess(demand: VisitDemand) -> AllocationPrices:

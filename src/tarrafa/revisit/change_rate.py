@@ -9,8 +9,9 @@ What the visits of a page saw is kept as a few numbers, its *evidence*:
 Given the rate, the probability of this evidence is rate^dated e^(-rate quiet) times 1 - e^(-rate gap) for each gap. It
 is exact but for the grouping, and as a function of the logarithm of the rate it has one peak.
 
-The belief is a Gamma distribution (alpha, beta) that has the peak and the curvature there of the posterior of the log
-rate. So a page costs two more numbers, which every user reads, however they were found.
+The belief is kept as a Gamma distribution (alpha, beta) that has the peak and the curvature there of the posterior of
+the log rate. So a page costs two more numbers, by which its visits are scheduled. `belief` makes of them, and of the
+evidence, what people read.
 
 The prior has no scale of its own. Where nothing is known of other pages, it is half a change, and half a visit without
 a change at the shortest gap that saw one (the prior of Jeffreys for such visits, nearly): the belief is then
@@ -19,14 +20,14 @@ Where the rates of other pages of the site or collection are known, it is their 
 (`log_rate_prior`): a page may be a hundred times as fast as the others of its site without being held back for long.
 
 A page that has changed at every visit may change at any faster rate, too. Its interval has no upper end
-(`rate_bounds`), and `policy` visits it again after a shorter gap, which can tell more.
+(`cannot_be_told`), and `policy` visits it again after a shorter gap, which can tell more.
 
 All rates are per second and all times in seconds here, but nothing depends on the unit. Plain functions of numbers,
 which numba compiles as they are.
 """
 
 import math
-from collections.abc import Iterable, MutableSequence, Sequence
+from collections.abc import MutableSequence, Sequence
 from typing import NamedTuple
 
 DAY_S = 86_400.0
@@ -44,6 +45,7 @@ AGE_MAX_S = 3 * 365 * DAY_S  # an older date counts as this age
 PRIOR_PAGES = 5.0  # the spread of rates that is assumed at first counts as much as this many pages
 PRIOR_VARIANCE = 30.0  # of log rates, at first: nine pages of ten lie within four decades to either side
 VARIANCE_MIN = 1e-6  # rounding can leave less than nothing
+SAME = 0.01  # of slopes and curvatures
 STEP_MAX, STEPS_MAX, PRECISE = 1.5, 60, 1e-3  # of Newton's method, on the scale of log rates
 
 
@@ -163,14 +165,7 @@ def fit_rate(
     peak = math.log((changes + 0.1 + half) / whole)
     curvature = 1.0
     for _ in range(STEPS_MAX):
-        rate = math.exp(peak)
-        slope, curvature = half + dated - still * rate, still * rate
-        for place in range(len(lengths)):
-            expected = rate * lengths[place]
-            if 0.0 < expected < 500.0:  # more tell nothing
-                ratio = 1.0 - expected / 2.0 if expected < 1e-6 else expected / math.expm1(expected)
-                slope += gaps[2 * place] * ratio
-                curvature += gaps[2 * place] * ratio * (expected + ratio - 1.0)
+        slope, curvature = evidence_slope(math.exp(peak), still, dated + half, gaps[::2], lengths)
         slope -= (peak - prior_mean) * prior_precision
         curvature = max(curvature + prior_precision, ALPHA_MIN)
         step = min(max(slope / curvature, -STEP_MAX), STEP_MAX)
@@ -181,9 +176,23 @@ def fit_rate(
     return alpha, alpha / math.exp(peak)
 
 
+def evidence_slope(
+    rate: float, still: float, dated: float, counts: Sequence[int], lengths: Sequence[float]
+) -> tuple[float, float]:
+    """Slope and curvature of the evidence's log probability, by the log rate."""
+    slope, curvature = dated - still * rate, still * rate
+    for place in range(len(lengths)):
+        expected = rate * lengths[place]
+        if 0.0 < expected < 500.0:  # more tell nothing
+            ratio = 1.0 - expected / 2.0 if expected < 1e-6 else expected / math.expm1(expected)
+            slope += counts[place] * ratio
+            curvature += counts[place] * ratio * (expected + ratio - 1.0)
+    return slope, curvature
+
+
 def _belief_without_evidence(prior_mean: float, prior_precision: float) -> tuple[float, float]:
     if prior_precision > 0.0:
-        alpha = min(max(prior_precision, HALF), ALPHA_MAX)
+        alpha = min(max(prior_precision, ALPHA_MIN), ALPHA_MAX)
         return alpha, alpha / math.exp(prior_mean)
     return HALF, HALF / FIRST_RATE
 
@@ -199,56 +208,20 @@ def cautious_rate(alpha: float, beta: float, caution: float = CAUTION) -> float:
     return alpha / beta * math.exp(-caution / math.sqrt(alpha))
 
 
-def median_rate(alpha: float, beta: float) -> float:
-    """The rate that is as probably too high as too low."""
-    return rate_quantile(alpha, beta, 0.5, 0.0)
-
-
-def rate_bounds(alpha: float, beta: float) -> tuple[float, float]:
-    """The 90 % interval of the true rate."""
-    return rate_quantile(alpha, beta, 0.05, -1.645), rate_quantile(alpha, beta, 0.95, 1.645)
-
-
-def rate_quantile(alpha: float, beta: float, share: float, z: float) -> float:
-    """The rate below which a share of the belief lies; `z` is that quantile of the normal distribution.
-
-    Wilson and Hilferty's cube: the cube root of a Gamma is nearly normal. Where alpha is small, its lower part is the
-    first term of the series of its distribution function.
-    """
-    root = 1.0 - 1.0 / (9.0 * alpha) + z / (3.0 * math.sqrt(alpha))
-    cube = alpha * max(0.0, root) ** 3
-    if alpha < 1.5 and share <= 0.5:
-        first = math.exp((math.log(share) + math.lgamma(alpha + 1.0)) / alpha)
-        cube = first if share < 0.5 else max(first, cube)
-    return cube / beta
+def prior_behind(
+    alpha: float, beta: float, quiet: float, dated: int, gaps: Sequence[int]
+) -> tuple[float, float] | None:
+    """The slope at the peak and the precision of the normal prior of a belief: what its evidence leaves unexplained.
+    None: it was the prior without a scale."""
+    peak, still, half_visit = alpha / beta, quiet + dated * DATE_S, HALF * shortest_gap(gaps)
+    counts = gaps[::2]
+    lengths = [group_gap(*pair) if pair[0] else 0.0 for pair in zip(counts, gaps[1::2], strict=True)]
+    slope, curvature = evidence_slope(peak, still, dated, counts, lengths)
+    without_scale = abs(alpha - curvature - half_visit * peak), abs(slope + HALF - half_visit * peak)
+    return None if max(without_scale) < SAME else (-slope, max(alpha - curvature, 0.0))
 
 
 def cannot_be_told(quiet: float, dated: int, gaps: Sequence[int], rate: float) -> bool:
     """Whether a page may as well change at any faster rate: it has changed at every visit, or nearly."""
     shortest = shortest_gap(gaps)
     return shortest > 0.0 and not dated and (quiet <= 0.0 or rate * shortest > AT_LEAST)
-
-
-def fresh_probability(alpha: float, beta: float, age: float) -> float:
-    """The probability that a page has not changed for `age`: e^(-rate age), over the whole belief."""
-    return math.exp(-alpha * math.log1p(max(0.0, age) / beta))
-
-
-def believe(observations: Iterable[tuple[float, bool]]) -> tuple[float, float, float]:
-    """The rate of change of a page, and its 90 % interval, from its visits alone.
-
-    Each observation is the time since the visit before, in seconds, and whether the page had changed. The rates are per
-    second. An upper end that is infinite says: at least the lower end.
-    """
-    quiet, gaps = 0.0, [0] * (2 * GAPS_MAX)
-    for gap, changed in observations:
-        if not 0.0 <= gap < math.inf:
-            raise ValueError(f"a time since the visit before must be a finite number of seconds, got {gap!r}")
-        if not changed:
-            quiet += gap
-        elif gap > 0.0:
-            add_gap(gaps, gap)
-    alpha, beta = fit_rate(quiet, 0, gaps, *NO_PRIOR)
-    rate = median_rate(alpha, beta)
-    low, high = rate_bounds(alpha, beta)
-    return rate, low, math.inf if cannot_be_told(quiet, 0, gaps, rate) else high

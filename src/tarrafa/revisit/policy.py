@@ -10,6 +10,13 @@ The index policy uses a shelf per class of pages: rate in steps of 1.25, weight 
 was visited longest ago is the best, whatever the price; so nothing is rewritten when the price moves. It costs less
 than a tenth of a percent against exact rates; a plain calendar of "next due" costs 1 to 3.5 %, because a page that
 waits for its host's next free slot gains value while it waits.
+
+Where a rate cannot be told yet, the index policy has other shelves. A page that was visited once, of which other pages
+tell nothing either, is worth a second visit in proportion to its age, whatever the speed of the clock. A page that has
+changed at every visit may change at any higher rate: only a shorter gap can tell more, so it is soon visited again (a
+*probe*), until a visit finds no change, or it is too fast to be worth a visit. All that has to be known of such a page
+is whether it stays fresh long enough to be worth visits. So a probe is worth the age of the page: it comes after a gap
+that the price sets, whatever gaps were tried before.
 """
 
 import math
@@ -20,6 +27,7 @@ from typing import Protocol
 import msgspec
 
 from tarrafa.revisit import change_rate
+from tarrafa.revisit.belief import Belief, make_belief
 from tarrafa.revisit.change_rate import DAY_S, NO_PRIOR, RatePrior
 from tarrafa.revisit.visit_value import age_at_price, visit_value
 
@@ -31,10 +39,15 @@ UNKNOWN_SHELF = 1 << 18  # added to a shelf: nothing is known of the rates of it
 PROBE_SHELF = 1 << 19  # added to a shelf: its pages have changed at every visit, and are due after a shorter gap
 ANNOUNCED_SHELF = 1 << 20  # added to a shelf: its pages are known to have changed
 PLAN_SHELF = 2 * ANNOUNCED_SHELF  # a shelf of a plan: not a class of the index policy
-UNKNOWN_WORTH = 0.05  # of a visit, for each second since the first; no rate is worth more than 0.3
-PROBE_CHANGES = 0.5  # expected within the gap of a probe
+# The second visit of a page of which nothing is known is worth so much for each second since the first. If its rate
+# were the best for that time, it would be worth 0.3 (the most that `visit_value` gives, divided by the time).
+UNKNOWN_WORTH = 0.05
+PROBE_CAUTION = 1.0  # deviations below the peak of the belief: a page is given up only if it is hardly slow enough
 WIDE_ALPHA_MAX = 1.5  # a belief that is narrower needs no probe
-PROBES_MAX = 3  # that leave the shortest gap as it was
+PROBES_MAX = 4  # that leave the shortest gap as it was
+PROBE_PRECISION_MAX = (
+    0.4  # of the prior: where nine pages of ten lie within a decade to either side, no probe is needed
+)
 EXPLORE_EVERY = 200  # one visit in this many goes to the page that was left alone longest
 
 RATE_CHANGES_MIN, RATE_CHANGES_MAX = 1, 10  # of rateupdate, clamped as by its authors
@@ -66,15 +79,21 @@ class PageHistory(msgspec.Struct, frozen=True, array_like=True):
     gaps: tuple[int, ...] = ()
 
     @property
+    def belief(self) -> Belief:
+        """What is believed of its change rate."""
+        return make_belief(self.alpha, self.beta, self.quiet, self.dated, self.gaps)
+
+    @property
     def estimate(self) -> float:
         """Changes per second."""
-        return change_rate.median_rate(self.alpha, self.beta)
+        return self.belief.median
 
     @property
     def bounds(self) -> tuple[float, float]:
         """The 90 % interval of the true rate; an infinite upper end says that it may as well be any higher rate."""
-        low, high = change_rate.rate_bounds(self.alpha, self.beta)
-        told = not change_rate.cannot_be_told(self.quiet, self.dated, self.gaps, self.estimate)
+        belief = self.belief
+        low, high = belief.bounds
+        told = not change_rate.cannot_be_told(self.quiet, self.dated, self.gaps, belief.median)
         return low, high if told else math.inf
 
     @property
@@ -84,7 +103,7 @@ class PageHistory(msgspec.Struct, frozen=True, array_like=True):
 
     def fresh_probability(self, now: float) -> float:
         """The probability that it has not changed since its last visit."""
-        return change_rate.fresh_probability(self.alpha, self.beta, now - self.last)
+        return self.belief.fresh_probability(now - self.last)
 
     @property
     def is_unknown(self) -> bool:
@@ -93,17 +112,23 @@ class PageHistory(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def needs_probe(self) -> bool:
-        """Whether it has changed at every visit, a shorter gap can tell more, and was not yet tried often enough."""
+        """Whether it has changed at every visit, and a shorter gap, not yet tried often enough, can tell more than the
+        rates of other pages do."""
         if self.quiet or self.dated or not self.gaps or self.alpha > WIDE_ALPHA_MAX:
             return False
         pairs = zip(self.gaps[::2], self.gaps[1::2], strict=True)
-        return min((logs / count, count) for count, logs in pairs)[1] < PROBES_MAX
+        if min((logs / count, count) for count, logs in pairs)[1] >= PROBES_MAX:
+            return False
+        prior = change_rate.prior_behind(self.alpha, self.beta, self.quiet, self.dated, self.gaps)
+        return prior is None or prior[1] <= PROBE_PRECISION_MAX
 
     @property
     def shelf(self) -> int:
         """The class of the page, by its cautious rate (`change_rate.cautious_rate`)."""
-        rate = change_rate.cautious_rate(self.alpha, self.beta) if self.has_evidence else self.alpha / self.beta
-        return shelf_of(rate, self.weight)
+        if not self.has_evidence:
+            return shelf_of(self.alpha / self.beta, self.weight)
+        caution = PROBE_CAUTION if self.needs_probe else change_rate.CAUTION
+        return shelf_of(change_rate.cautious_rate(self.alpha, self.beta, caution), self.weight)
 
 
 def record_first_visit(
@@ -272,7 +297,7 @@ class IndexPolicy:
         if shelf >= ANNOUNCED_SHELF:
             return key
         if shelf >= PROBE_SHELF:
-            after = PROBE_CHANGES / rate
+            after = self.price / weight
         elif shelf >= UNKNOWN_SHELF:
             after = self.price / (UNKNOWN_WORTH * weight)
         else:
@@ -280,9 +305,11 @@ class IndexPolicy:
         return key + max(self.interval_min, after)
 
     def urgency(self, shelf: int, key: float, now: float) -> float:
-        if shelf >= PROBE_SHELF:
+        if shelf >= ANNOUNCED_SHELF:
             return _most_worth(shelf)
         rate, weight = class_of(shelf)
+        if shelf >= PROBE_SHELF:
+            return min(_most_worth(shelf), weight * (now - key))
         return UNKNOWN_WORTH * weight * (now - key) if shelf >= UNKNOWN_SHELF else visit_value(rate, weight, now - key)
 
     def explore_from(self, shelf: int, key: float) -> float:
@@ -290,7 +317,7 @@ class IndexPolicy:
 
 
 def _most_worth(shelf: int) -> float:
-    """The worth of a visit to a page that has certainly changed; and of a probe."""
+    """The worth of a visit to a page that has certainly changed, and the most that a probe is worth."""
     rate, weight = class_of(shelf)
     return weight / rate
 

@@ -57,7 +57,7 @@ from tarrafa.search.request import (
     SearchRequest,
     ShardStatistics,
 )
-from tarrafa.search.snippet import SnippetSource, make_snippet, marked_terms, terms_of_texts
+from tarrafa.search.snippet import SnippetSource, make_snippets, marked_terms, terms_of_texts
 from tarrafa.search.spelling import similar_words
 from tarrafa.search.vocabulary import WORDS_MAX, VocabularyCache
 from tarrafa.triples.ontology import CurrentSubclasses
@@ -182,12 +182,13 @@ class LocalShard:
             terms_of_texts(extra.word for extra in request.extras),
         )
         shown = [snapshot.stored_document(place) for place in places]
+        snippets = make_snippets([(_snippet_source(one), one.language) for one in shown], terms, others)
         return [
             HitDetails(
-                one.url, one.title, make_snippet(_snippet_source(one), terms, one.language, others), one.date,
-                one.language, one.type, host_name(one.url), one.declared, one.date_kind, one.full_title, one.alternates,
+                one.url, one.title, snippet, one.date, one.language, one.type, host_name(one.url), one.declared,
+                one.date_kind, one.full_title, one.alternates,
             )
-            for one in shown
+            for one, snippet in zip(shown, snippets, strict=True)
         ]  # fmt: skip
 
     def explain_score(self, request: SearchRequest, overall: ShardStatistics, url: str) -> list[ScorePart]:

@@ -322,7 +322,7 @@ class QueryBuilder:
             several = [*added, *gains.titles, *gains.pairs]
             required = gains.for_forms([(Occur.Must, self._group(content))])
             return [(Occur.Must, required), *((Occur.Should, one) for one in several)]
-        if all(isinstance(node, QueryText) and len(words(node.text)) == 1 for _, node in content.parts):
+        if all(isinstance(node, QueryText) and _is_word(node.text) for _, node in content.parts):
             # A page with the word in its title has the word in `all`. One flat TantivyQuery takes tantivy a quarter
             # less time.
             some = [clause for text in content.texts if (clause := self._content(text)) is not None]
@@ -592,6 +592,12 @@ def is_signed(text: str) -> bool:
 
 
 @lru_cache(10_000)
+def _is_word(text: str) -> bool:
+    """Whether a text is a single word."""
+    return len(words(text)) == 1
+
+
+@lru_cache(10_000)
 def _is_run(text: str) -> bool:
     """Whether a text has several words of a script without spaces: 安装软件."""
     return has_unspaced(composed := compose(text)) and len(words(composed)) > 1
@@ -643,7 +649,7 @@ def common_words(query: QueryGroup, counting: TermStatistics) -> list[str]:
     has no others.
     """
     plain = [node.text for sign, node in query.parts if sign is Sign.SHOULD and isinstance(node, QueryText)]
-    found = [text for text in plain if len(words(text)) == 1 and _is_common(text, counting)]
+    found = [text for text in plain if _is_word(text) and _is_common(text, counting)]
     speaking = [node for sign, node in query.parts if sign is not Sign.MUST_NOT and not is_condition(node)]
     return found if len(found) < len(speaking) else []
 
@@ -714,7 +720,7 @@ def _neighbours(content: QueryGroup) -> Iterator[tuple[str, str, int]]:
     """Each two adjacent single words of a query, and each two that have only function words between them (*reservas de
     petróleo*), with the number of these.
     """
-    plain = [text if len(words(text := _text(node))) == 1 else "" for _, node in content.parts]
+    plain = [text if _is_word(text := _text(node)) else "" for _, node in content.parts]
     last, place_of_last = "", 0  # the last word that is no function word, and nothing else since
     for place, (left, right) in enumerate(pairwise(plain), 1):
         if left and right:

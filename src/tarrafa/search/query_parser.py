@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -73,7 +73,7 @@ class QueryFilter:
     value: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class QueryGroup:
     """Parts in their typed order. `least`: so many of its optional parts must be there, if more than one."""
 
@@ -83,7 +83,7 @@ class QueryGroup:
     def with_sign(self, sign: Sign) -> "list[QueryNode]":
         return [node for found, node in self.parts if found is sign]
 
-    @property
+    @cached_property
     def texts(self) -> list[str]:
         """All words and phrases that score, those of groups included."""
         return [node.text for node in self._scoring_nodes() if isinstance(node, QueryText)]

@@ -4,13 +4,20 @@ Promises: plain text of the page, white space normalized, one fragment or two, a
 the gaps; it is not HTML and holds no markers. It comes from the content of the page. Other lines are shown for words
 that the content lacks, a menu or a list of links only for words that stand nowhere else, and then behind what the page
 is about. `mark_terms` cuts any text into marked and unmarked pieces; the printer escapes each piece.
+Two ways with the same result: compiled kernels make the snippets of all hits at once (`snippet_kernels`);
+`make_snippet`, the definition, makes one.
 Pure. Knows nothing of HTML or of the index. (tantivy's own snippets find no stemmed terms.)
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import lru_cache
+from itertools import accumulate
 from typing import NamedTuple
+
+import numpy as np
 
 from tarrafa.index.text_analysis import (
     ENGLISH,
@@ -26,17 +33,29 @@ from tarrafa.index.text_analysis import (
     terms_of_language,
     word_spans,
 )
+from tarrafa.runtime.compiled_kernels import CompiledKernels
+from tarrafa.search.snippet_kernels import (
+    AFTER,
+    BEFORE,
+    BEFORE_CHARS,
+    FRAGMENT_BEFORE_CHARS,
+    FRAGMENT_CHARS_MAX,
+    KERNELS,
+    LEAD_CHARS_MAX,
+    RESULTS,
+    SNIPPET_CHARS_MAX,
+    SUFFIX_CHARS_MAX,
+    TERMS_MAX,
+)
 
-SNIPPET_CHARS_MAX = 240
-BEFORE_CHARS = 40  # of the page, before the first wanted term
-FRAGMENT_CHARS_MAX = 118  # of one of two fragments
-FRAGMENT_BEFORE_CHARS = 25
-LEAD_CHARS_MAX = 90  # of the sentence before the first wanted term, if all wanted terms still fit
-SUFFIX_CHARS_MAX = 12  # by which a word is longer than its term
 GAP = "…"
 PLACES_MAX = 500  # of one prefix: a long page may hold a frequent word ten thousand times
 
+FOUND_MAX = 400  # numbers that the kernel writes for each part of a page; with more, the Python way is taken
+NUMBER_BYTES = 8
+
 SIGNS = ENGLISH + OTHER  # of languages, at the end of terms
+kernels = CompiledKernels("tarrafa.search.snippet_kernels", KERNELS)
 MarkedPieces = list[tuple[str, bool]]
 TermPlace = tuple[int, str]  # where a wanted word begins, and its term
 
@@ -45,6 +64,9 @@ _sentence_start = re.compile(r"(?:^|\n|[.!?:]\s|[。！？])(?=\S)").search
 _space, _no_space = re.compile(r"\s").search, re.compile(r"\S").search
 _NO_LETTERS_FROM, _NO_LETTERS_TO = 0x2000, 0x2BFF  # punctuation and symbols, with some letters among them
 _ODD = "".join(letter for letter in map(chr, range(_NO_LETTERS_FROM, _NO_LETTERS_TO + 1)) if _word_at(letter))
+_IS_SIGN = np.zeros(1 << 16, np.bool_)
+_IS_SIGN[_NO_LETTERS_FROM : _NO_LETTERS_TO + 1] = True
+_IS_SIGN[list(map(ord, _ODD))] = False
 _foreign = re.compile(f"[\u0100-\u1fff{_ODD}\u2c00-\U0010ffff]").search  # letters that are not Western
 
 
@@ -62,16 +84,31 @@ class SnippetSource(NamedTuple):
     def of_content(cls, text: str) -> "SnippetSource":
         return cls(text, len(text), len(text))
 
+    @property
+    def own_parts(self) -> list[str]:
+        """The content and the other lines, as far as there are any."""
+        several = self.text[: self.content_chars], self.text[self.content_chars : self.own_chars]
+        return [part for part in several if part]
+
+
+def make_snippets(
+    pages: Sequence[tuple[SnippetSource, str]], wanted: frozenset[str], otherwise: frozenset[str] = frozenset()
+) -> list[str]:
+    """The snippets of several pages, each with its language."""
+    made: dict[int, str] = {}
+    for language in {language for _, language in pages} if wanted else ():
+        made |= _made_at_once({at: page for at, (page, own) in enumerate(pages) if own == language}, wanted, language)
+    return [made.get(at) or make_snippet(*page, wanted, otherwise) for at, page in enumerate(pages)]
+
 
 def make_snippet(
-    page: SnippetSource, wanted: frozenset[str], language: str, otherwise: frozenset[str] = frozenset()
+    page: SnippetSource, language: str, wanted: frozenset[str], otherwise: frozenset[str] = frozenset()
 ) -> str:
     """The part of the page with the most different wanted terms, the earliest of equals; two shorter parts, if they
     hold more of them. Without any, the same with secondary terms, then the description, then the beginning.
     """
-    content, other = page.text[: page.content_chars], page.text[page.content_chars : page.own_chars]
     for terms in filter(None, (wanted, otherwise)):
-        parts = [(part, found) for part in (content, other) if part and (found := _places(part, terms, language))]
+        parts = [(part, found) for part in page.own_parts if (found := _places(part, terms, language))]
         if parts:
             return _fragments(parts)
         template = page.text[page.own_chars :]
@@ -176,6 +213,115 @@ def _western(text: str) -> bytes | None:
         return None if _foreign(text) else text.encode("latin-1", "replace").translate(_FOLDED)
 
 
+# -- all hits at once --------------------------------------------------------------------------------------------------
+
+
+class _Sought(NamedTuple):
+    """What the kernels look for: `tables` of letters, the beginnings, where each of them ends, how many they are; and
+    the wanted terms with their numbers, and their lengths.
+    """
+
+    tables: bytes
+    beginnings: bytes
+    ends: bytes
+    beginnings_count: int
+    numbers: dict[str, int]
+    lengths: bytes
+
+
+class _WesternTexts(NamedTuple):
+    """The own parts of each page; all in a row; the same with a byte for each character; the same as code points, of 16
+    bits if these bytes do not tell them apart.
+    """
+
+    parts_of: dict[int, list[str]]
+    content: str
+    text: bytes
+    points: bytes
+
+
+def _made_at_once(pages: dict[int, SnippetSource], wanted: frozenset[str], language: str) -> dict[int, str]:
+    """The snippets of Western pages of one language whose own parts hold a wanted term."""
+    compiled = kernels.get()
+    sought = _sought(wanted, language) if compiled is not None else None
+    if compiled is None or sought is None:
+        return {}
+    parts_of, content, text, points = _western_texts(pages)
+    parts = [part for several in parts_of.values() for part in several]
+    bounds = array("q", accumulate([len(part) + 1 for part in parts], initial=1)).tobytes()
+    page_ends = array("q", accumulate(map(len, parts_of.values()))).tobytes()
+    tables, beginnings, ends, count, numbers, lengths = sought
+    most = FOUND_MAX * len(parts)
+    buffer = np.empty(2 * most, np.int64)
+    results = buffer.ctypes.data
+    found, head = results + NUMBER_BYTES * most, count + len(parts)
+    words = compiled["find_words"](
+        text, bounds, len(parts), tables, beginnings, ends, count, PLACES_MAX, results, found, most
+    )
+    if words <= 0:
+        return {}
+    term, places = analyzer_for(language), iter(buffer[most + head : most + head + 2 * words].tolist())
+    terms = array("q", [numbers.get(term(content[start:end]), -1) for start, end in zip(places, places, strict=True)])
+    word_ends, starts = found + NUMBER_BYTES * count, found + NUMBER_BYTES * head
+    choose = compiled["choose_8" if text is points else "choose_16"]
+    choose(points, bounds, page_ends, len(parts_of), starts, word_ends, terms.buffer_info()[0], lengths, results)
+    rows, made = iter(buffer[: RESULTS * len(parts_of)].tolist()), dict[int, str]()
+    for at, *row in zip(parts_of, *[rows] * RESULTS, strict=True):
+        fragments, first, second = row[0], row[1:4], row[4:]
+        if fragments:
+            line = _fragment(content, *first)
+            made[at] = line if fragments == 1 else _joined(line, _fragment(content, *second))
+    return made
+
+
+def _western_texts(pages: dict[int, SnippetSource]) -> _WesternTexts:
+    parts_of = {at: parts for at, page in pages.items() if (parts := page.own_parts)}
+    content = _in_a_row(parts_of)
+    with suppress(UnicodeEncodeError):
+        text = content.encode("latin-1")
+        return _WesternTexts(parts_of, content, text, text)
+    if not _are_signs(content):
+        parts_of = {at: parts for at, parts in parts_of.items() if not any(map(_foreign, parts))}
+        content = _in_a_row(parts_of)
+    return _WesternTexts(parts_of, content, content.encode("latin-1", "replace"), content.encode("utf-16-le"))
+
+
+def _are_signs(text: str) -> bool:
+    """Whether all characters beyond Latin-1 are punctuation and symbols: half the time of `_foreign`."""
+    points = np.frombuffer(text.encode("utf-16-le", "surrogatepass"), np.uint16)
+    return bool(_IS_SIGN[points[points > 0xFF]].all())
+
+
+def _in_a_row(parts_of: dict[int, list[str]]) -> str:
+    """All parts, with the spaces between and around them that the kernels need."""
+    return f" {' '.join([part for parts in parts_of.values() for part in parts])}  "
+
+
+def _fragment(text: str, start: int, end: int, flags: int) -> str:
+    words = " ".join(text[start:end].split())
+    return f"{GAP + ' ' if flags & BEFORE else ''}{words}{' ' + GAP if flags & AFTER else ''}"
+
+
+@lru_cache(100)
+def _sought(wanted: frozenset[str], language: str) -> _Sought | None:
+    """None: bytes cannot decide whether a word is wanted, or none is."""
+    starts = _starts_of(wanted, language)
+    if not starts or len(wanted) > TERMS_MAX or _unspaced_terms(wanted, language):
+        return None
+    beginnings, first, second = [start[1:] for start in starts], bytearray(256), bytearray(256)
+    for number, start in enumerate(beginnings):
+        first[start[0]] |= 1 << number % 8
+        for letter in start[1:2] or range(256):
+            second[letter] |= 1 << number % 8
+    ends, lengths = array("q", accumulate(map(len, beginnings))), array("q", map(len, wanted))
+    numbers = {term: number for number, term in enumerate(wanted)}
+    tables = b"".join((_FOLDED, _ENDS, _FOLDED.translate(first), _FOLDED.translate(second)))
+    return _Sought(tables, b"".join(beginnings), ends.tobytes(), len(beginnings), numbers, lengths.tobytes())
+
+
+# -- one text ----------------------------------------------------------------------------------------------------------
+
+
 def _by_every_word(text: str, wanted: frozenset[str], language: str) -> list[TermPlace]:
     term = analyzer_for(language)
     words = ((word.start(), term(word[0])) for word in _words(text))
@@ -215,6 +361,7 @@ def _folded() -> bytes:
 
 
 _FOLDED = _folded()
+_ENDS = bytes(letter == ord(" ") for letter in _FOLDED)
 
 
 def _best_window(found: list[TermPlace], width: _Width) -> _Window:

@@ -27,6 +27,7 @@ from tarrafa.errors import DataError
 from tarrafa.frontier.messages import RevisitPage
 from tarrafa.frontier.store.sqlite_frontier import read_revisit_pages
 from tarrafa.revisit import optimal_frequency
+from tarrafa.revisit.belief import WideBelief
 from tarrafa.revisit.change_rate import DAY_S
 from tarrafa.revisit.policy import RATE_MIN
 from tarrafa.runtime.data_dir import DataDirectory
@@ -91,13 +92,56 @@ class CollectionForecast(msgspec.Struct, frozen=True):
 
 
 @dataclass(slots=True, frozen=True)
+class BeliefArrays:
+    """What is believed of the rates of all pages, to draw Webs from."""
+
+    medians: Floats
+    fresh: Floats  # the probability that each is fresh now
+    alphas: Floats
+    betas: Floats
+    wide: npt.NDArray[np.int64]  # the pages whose belief is no Gamma distribution; of these:
+    slowest: Floats  # the first rate
+    steps: Floats  # from one rate to the next, as a factor
+    sums: npt.NDArray[np.float32]  # [wide page, point]: the shares up to this rate
+
+    @classmethod
+    def of(cls, pages: Sequence[RevisitPage], now: float) -> "BeliefArrays":
+        medians, fresh = np.empty(len(pages)), np.empty(len(pages))
+        wide, slowest, steps, sums = [], [], [], []
+        for number, page in enumerate(pages):
+            belief = page.history.belief
+            medians[number], fresh[number] = belief.median, belief.fresh_probability(now - page.history.last)
+            if isinstance(belief, WideBelief):
+                wide.append(number)
+                slowest.append(belief.rates[0])
+                steps.append(belief.rates[1] / belief.rates[0])
+                sums.append(np.cumsum(belief.shares, dtype=np.float32))
+        return cls(
+            medians,
+            fresh,
+            np.array([page.history.alpha for page in pages]),
+            np.array([page.history.beta for page in pages]),
+            np.array(wide, dtype=np.int64),
+            np.array(slowest),
+            np.array(steps),
+            np.array(sums, dtype=np.float32).reshape(len(wide), -1 if wide else 0),
+        )
+
+    def draw(self, seed: int) -> Floats:
+        """One rate for each page."""
+        rng = np.random.default_rng(seed)
+        drawn: Floats = rng.gamma(self.alphas) / self.betas
+        below = (self.sums < rng.random((len(self.wide), 1), dtype=np.float32)).sum(axis=1)
+        drawn[self.wide] = self.slowest * self.steps**below
+        return np.maximum(drawn, RATE_MIN)
+
+
+@dataclass(slots=True, frozen=True)
 class PageArrays:
     """The pages as arrays; hosts are numbered."""
 
     rates: Floats  # drawn from the beliefs
     estimates: Floats
-    alphas: Floats
-    betas: Floats
     weights: Floats
     fresh: Floats  # the probability that each is fresh now
     servers: npt.NDArray[np.int64]
@@ -105,21 +149,17 @@ class PageArrays:
     dated: npt.NDArray[np.bool_]
 
     @classmethod
-    def of(cls, pages: Sequence[RevisitPage], now: float) -> "PageArrays":
+    def of(cls, pages: Sequence[RevisitPage], believed: BeliefArrays) -> "PageArrays":
         numbers: dict[int, int] = {}
         servers = np.array([numbers.setdefault(page.host, len(numbers)) for page in pages], dtype=np.int64)
         pauses, dated = np.zeros(len(numbers)), np.zeros(len(numbers), dtype=bool)
         for page, server in zip(pages, servers, strict=True):
             pauses[server], dated[server] = max(page.delay_s, PAUSE_MIN_S), page.dates_believed
-        alphas = np.array([page.history.alpha for page in pages])
-        betas = np.array([page.history.beta for page in pages])
         return cls(
-            _draw_rates(alphas, betas, seed=0),
-            np.array([page.history.estimate for page in pages]),
-            alphas,
-            betas,
+            believed.draw(seed=0),
+            believed.medians,
             np.array([page.history.weight for page in pages]),
-            np.array([page.history.fresh_probability(now) for page in pages]),
+            believed.fresh,
             servers,
             pauses,
             dated,
@@ -149,7 +189,8 @@ def forecast(
     """Forecast a collection; `policy` and `per_day` replace the collection's own settings."""
     if not pages:
         raise DataError(f"{collection.name}: no page of it is kept fresh yet: give it a [revisit] section and crawl")
-    stock, least = PageArrays.of(pages, now), float(collection.revisit.interval_min)
+    believed, least = BeliefArrays.of(pages, now), float(collection.revisit.interval_min)
+    stock = PageArrays.of(pages, believed)
     polite = float(stock.caps(least).sum()) * DAY_S
     budget = min(per_day or collection.revisit.rate or polite, polite)
     chosen = policy or (collection.revisit.policy if collection.revisit.policy != "never" else "index")
@@ -172,9 +213,9 @@ def forecast(
         hosts=len(stock.pauses),
         sampled=len(sample.rates),
         polite_per_day=round(polite, 2),
-        changes_per_day=round(float((stock.alphas / stock.betas).sum()) * DAY_S, 2),
+        changes_per_day=round(float(stock.estimates.sum()) * DAY_S, 2),
         fresh_now=_fresh_now(stock),
-        long_run=_long_run(stock, budget, least),
+        long_run=_long_run(stock, believed, budget, least),
         best=prospects[0].policy,
         policies=tuple(prospects),
         curve=tuple(
@@ -191,12 +232,6 @@ def _simulated_days(stock: PageArrays, per_day: float) -> float:
     return min(max(min(DAYS_MIN, affordable), ROUNDS * len(stock.rates) / per_day), DAYS_MAX)
 
 
-def _draw_rates(alphas: Floats, betas: Floats, seed: int) -> Floats:
-    """One rate for each page, from its belief."""
-    drawn: Floats = np.maximum(np.random.default_rng(seed).gamma(alphas) / betas, RATE_MIN)
-    return drawn
-
-
 def _fresh_now(stock: PageArrays) -> FreshnessRange:
     """Each page is fresh or not, by its own probability: the sum of many is nearly normal."""
     likely, shares = _mean(stock.fresh, stock.weights), stock.weights / stock.weights.sum()
@@ -204,10 +239,10 @@ def _fresh_now(stock: PageArrays) -> FreshnessRange:
     return FreshnessRange(round(likely, 4), round(max(0.0, likely - spread), 4), round(min(1.0, likely + spread), 4))
 
 
-def _long_run(stock: PageArrays, per_day: float, interval_min: float) -> FreshnessRange:
+def _long_run(stock: PageArrays, believed: BeliefArrays, per_day: float, interval_min: float) -> FreshnessRange:
     """Freshness under the index policy's frequencies, made from the estimates, on many Webs that may be true."""
     gaps = 1.0 / np.maximum(_index_frequencies(stock, stock.estimates, per_day / DAY_S, interval_min), 1e-300)
-    found = [_freshness(stock, _draw_rates(stock.alphas, stock.betas, seed), gaps) for seed in range(DRAWS)]
+    found = [_freshness(stock, believed.draw(seed), gaps) for seed in range(DRAWS)]
     low, likely, high = (round(float(value), 4) for value in np.quantile(found, (0.05, 0.5, 0.95)))
     return FreshnessRange(likely, low, high)
 
@@ -259,8 +294,6 @@ def _sample(stock: PageArrays, days: float, per_day: float) -> PageArrays:
     return PageArrays(
         stock.rates[kept],
         stock.estimates[kept],
-        stock.alphas[kept],
-        stock.betas[kept],
         stock.weights[kept],
         stock.fresh[kept],
         numbers[stock.servers[kept]],

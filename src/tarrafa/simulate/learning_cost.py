@@ -33,7 +33,14 @@ from numba.extending import register_jitable
 from tarrafa.errors import ConfigError
 from tarrafa.revisit import change_rate
 from tarrafa.revisit.change_rate import GAPS_MAX, HALF, NO_PRIOR, RatePrior, RateSums
-from tarrafa.revisit.policy import EXPLORE_EVERY, PROBE_CHANGES, PROBES_MAX, UNKNOWN_WORTH, WIDE_ALPHA_MAX
+from tarrafa.revisit.policy import (
+    EXPLORE_EVERY,
+    PROBE_CAUTION,
+    PROBE_PRECISION_MAX,
+    PROBES_MAX,
+    UNKNOWN_WORTH,
+    WIDE_ALPHA_MAX,
+)
 from tarrafa.simulate.index_policy_queues import (
     LONG_AGO_S,
     NO_PAGE,
@@ -55,13 +62,13 @@ from tarrafa.simulate.workload import Floats, Numbers, uniform_numbers, uniform_
 WINDOW = 4  # rounds
 WEIGHT = 1.0
 ROUNDS_MAX = 10_000
-SPREAD_STEPS = 10_000  # of the integrals over an even spread of rates
+SPREAD_PAGES = 10_000  # from which the spread of even rates is computed
 LOG_UNIFORM_PER_S = 1.0 / (3 * 365 * change_rate.DAY_S), 1.0 / 60.0
-RATES_KNOWN = {"uniform": True, "log-uniform": False}  # is their spread known before the first visit?
 WebName = Literal["uniform", "log-uniform"]
 
 for _function in (
     change_rate.group_gap, change_rate.log_step, change_rate._join_nearest, change_rate._belief_without_evidence,
+    change_rate.evidence_slope,
 ):  # fmt: skip
     register_jitable(_function)
 fit_rate = compiled(change_rate.fit_rate)
@@ -155,7 +162,7 @@ def measure_learning_cost(
 def make_rates(web: WebName, pages: int) -> tuple[Floats, RatePrior]:
     """The rates of the pages, and what is known of them beforehand."""
     if web == "uniform":
-        logs = np.log(uniform_rates(SPREAD_STEPS))
+        logs = np.log(uniform_rates(SPREAD_PAGES))
         return uniform_rates(pages), RatePrior(float(logs.mean()), float(1.0 / logs.var()))
     low, high = (math.log(rate) for rate in LOG_UNIFORM_PER_S)
     rates: Floats = np.exp(low + (high - low) * uniform_numbers(pages))
@@ -192,7 +199,7 @@ def _add_evidence(evidence, page, gap_s, quiet_s, is_first, last_modified):  # t
 
 
 @compiled
-def _needs_probe(evidence, page, alpha):  # type: ignore[no-untyped-def]
+def _needs_probe(evidence, page, alpha, precision):  # type: ignore[no-untyped-def]
     """`policy.PageHistory.needs_probe`."""
     if evidence.quiet[page] > 0.0 or evidence.dated[page] > 0 or alpha > WIDE_ALPHA_MAX:
         return False
@@ -201,18 +208,18 @@ def _needs_probe(evidence, page, alpha):  # type: ignore[no-untyped-def]
     for place in range(0, len(gaps), 2):
         if gaps[place] > 0 and gaps[place + 1] / gaps[place] < lowest:
             fewest, lowest = gaps[place], gaps[place + 1] / gaps[place]
-    return 0 < fewest < PROBES_MAX
+    return 0 < fewest < PROBES_MAX and precision <= PROBE_PRECISION_MAX
 
 
 @compiled
-def _due_probe(probes, now_s):  # type: ignore[no-untyped-def]
-    """The class of the probe that is due and worth most, and its worth."""
+def _best_probe(probes, now_s):  # type: ignore[no-untyped-def]
+    """The class of the probe that is worth most, and its worth."""
     chosen, most = NO_PAGE, 0.0
     for number in range(len(probes.classes.rates)):
-        worth = probes.classes.ceilings[number]
-        gap_s = PROBE_CHANGES / probes.classes.rates[number]
-        if worth > most and probes.heads[0, number] != NO_PAGE and probes.oldest_s[0, number] + gap_s <= now_s:
-            chosen, most = number, worth
+        if probes.heads[0, number] != NO_PAGE:
+            worth = min(probes.classes.ceilings[number], WEIGHT * (now_s - probes.oldest_s[0, number]))
+            if worth > most:
+                chosen, most = number, worth
     return chosen, most
 
 
@@ -226,9 +233,8 @@ def _run_rounds(shelves, probes, rates_per_s, slot_s, rounds, learner, rng):  # 
     means, variances = np.zeros(pages), np.zeros(pages)  # of log rates; a variance of 0: there is no evidence yet
     rated, sum_, squares = 0.0, 0.0, 0.0
     last_s = np.full(pages, LONG_AGO_S)
-    unknown = (
-        0 if learner.learns and learner.prior.precision <= HALF and not learner.last_modified else pages
-    )  # the next
+    has_unknown = learner.learns and learner.prior.precision <= HALF and not learner.last_modified
+    unknown = 0 if has_unknown else pages  # the next page for a second visit, of which nothing is known
     past_s, before_s, staleness = 0.0, 0.0, np.empty(rounds)
     for slot in range(rounds * pages):
         now_s = (slot + 1) * slot_s
@@ -258,9 +264,10 @@ def _run_rounds(shelves, probes, rates_per_s, slot_s, rounds, learner, rng):  # 
                 squares += means[page] ** 2 + variances[page]
             rate = alpha / beta
             if variances[page] > 0.0:
-                rate, is_probe = cautious_rate(alpha, beta, learner.caution), _needs_probe(evidence, page, alpha)
+                is_probe = _needs_probe(evidence, page, alpha, prior.precision)
+                rate = cautious_rate(alpha, beta, PROBE_CAUTION if is_probe else learner.caution)
         number = class_number(shelves.classes, rate, WEIGHT)
-        if not (is_first and unknown == 0):
+        if not (is_first and has_unknown):
             append_page(probes if is_probe else shelves, 0, number, page, now_s)
         if (slot + 1) % pages == 0:
             until_s = past_s
@@ -286,11 +293,9 @@ def _next_page(shelves, probes, now_s, slot, is_first, learner, unknown, unknown
         return take_head(shelves, 0, oldest_class(shelves, 0))
     explores = learner.learns and learner.explore_every > 0 and slot % learner.explore_every == 0
     best = oldest_class(shelves, 0) if explores else best_class(shelves, 0, now_s, 0.0)
-    probe, worth = _due_probe(probes, now_s)
-    if unknown_worth > worth and unknown_worth > _worth_of(shelves, best, now_s):
-        return unknown
-    if best == NO_PAGE and probe == NO_PAGE:  # all wait for their probes
-        return take_head(probes, 0, oldest_class(probes, 0))
-    if (best == NO_PAGE or (probe != NO_PAGE and not explores)) and worth > _worth_of(shelves, best, now_s):
+    probe, worth = _best_probe(probes, now_s)
+    if unknown_worth > 0.0 and (explores or unknown_worth > max(worth, _worth_of(shelves, best, now_s))):
+        return unknown  # it was also left alone longest
+    if best == NO_PAGE or (not explores and worth > _worth_of(shelves, best, now_s)):
         return take_head(probes, 0, probe)
     return take_head(shelves, 0, best)

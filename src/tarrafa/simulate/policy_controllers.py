@@ -57,7 +57,7 @@ class SimulationSettings:
     start: Literal["sweep", "fresh"] = "sweep"  # start without copies, or with a copy of everything made at time 0
     share: float = 0.5  # of a server's slots for revisits, while it has documents never visited
     horizon_s: float = DAY_S  # of the plans
-    interval_min_s: float = 0.0  # no document is visited more often, except by a plan
+    interval_min_s: float = 0.0  # no document is visited more often
     scale_s: float | None = None  # of rateupdate; None: the scale that spends the budget, or a day
     statistic_s: float = 6 * 3600.0
     from_s: float = 0.0  # where the means of the whole run begin
@@ -146,12 +146,14 @@ class PlanController:
     is_metered = False
 
     def __init__(self, web: WebModel, settings: SimulationSettings) -> None:
+        from tarrafa.revisit.allocation import page_visits_max
+
         self._web = web
         self._settings = settings
         self._made = 0
-        often = settings.horizon_s / max(settings.interval_min_s, 1.0)
+        self._page_max = page_visits_max(settings.horizon_s, settings.interval_min_s)
         documents = np.bincount([document.server for document in web.documents], minlength=len(web.servers))
-        caps = np.minimum(settings.horizon_s / np.maximum(server_intervals_s(web), 1e-3), often * documents)
+        caps = np.minimum(settings.horizon_s / np.maximum(server_intervals_s(web), 1e-3), self._page_max * documents)
         self._caps = np.floor(caps).astype(np.int64)
 
     def renew(self, now_s: float, pages: Pages) -> PolicyTurn:
@@ -173,6 +175,7 @@ class PlanController:
             budget,
             horizon_s,
             np.array([page.weight for _, page in known]),
+            self._page_max,
         )
         place = merge if settings.policy == "psp" else own_times
         slots = place(visits, servers, len(self._web.servers), horizon_s)

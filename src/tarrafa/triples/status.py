@@ -28,13 +28,13 @@ class TriplesPartProgress(NamedTuple):
     outdated: int = 0
 
 
-def behind(data: DataDirectory) -> int:
-    """0 when all records of the archive can be queried, in the parts kept here; else roughly the number of missing
-    bytes.
+def behind(data: DataDirectory, until: Cursor | None = None) -> int:
+    """0 when all records of the archive (now, or at a given moment) can be queried, in the parts kept here; roughly
+    the number of missing bytes otherwise.
 
     The archive's length is read first: records that become durable later were not there when the caller asked.
     """
-    upto, parts = visit_lengths(data.archive), shards.parts(data)
+    upto, parts = visit_lengths(data.archive) if until is None else until, shards.parts(data)
     found = [part_progress(part) for part in parts]
     unread = unread_bytes(upto, [one.cursor for one in found])
     unseen = [one.commits != published_commit(part) for part, one in zip(parts, found, strict=True)]

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tarrafa.crawl.worker import committer as committer_module
 from tarrafa.crawl.worker.collection_state import WorkerCollections
 from tarrafa.crawl.worker.committer import COMMIT_VISITS_MAX, Committer, LinkCache, VisitRecorder, split_into_messages
-from tarrafa.crawl.worker.host_session import HostSession
+from tarrafa.crawl.worker.host_session import LOCAL_COMMITS, HostSession
 from tarrafa.crawl.worker.outcome import FinishedVisit, refuse_visit
 from tarrafa.crawl.worker.stats import WorkerStats
 from tarrafa.errors import LeaseLost
@@ -174,7 +174,7 @@ async def test_what_waits_is_committed_when_it_is_asked_for_and_a_close_ends_the
 
 
 async def test_a_visit_after_a_quiet_moment_is_committed_at_once(harness, monkeypatch):
-    monkeypatch.setattr(committer_module, "COMMIT_EVERY_S", 3_600.0)
+    harness.committer._timing = LOCAL_COMMITS._replace(every_s=3_600.0)
     monkeypatch.setattr(committer_module, "boottime", lambda: 10_000.0)
     harness.frontier.after_discover = harness.committer.close
     harness.finish_a_visit()

@@ -41,7 +41,8 @@ NOTICE_NUMBERS = ("fetched", "known", "pending", "failed", "visits", "requests")
 
 class CoordinatorNode:
     """Use it in an `async with`, and `run` it. `workers`: their number, unless orders say otherwise. `submitted`: a
-    collection to crawl from the start, `scrub_every_s`: how often all data are verified (`Supervisor`)."""
+    collection to crawl from the start; `scrub_every_s`: how often all data are verified; `store`: where the archive of
+    all machines is (`Supervisor`)."""
 
     def __init__(
         self,
@@ -54,6 +55,7 @@ class CoordinatorNode:
         divided: ShardLayout | None = None,
         submitted: Collection | None = None,
         scrub_every_s: float = 0.0,
+        store: str | None = None,
     ) -> None:
         data.create()
         self.data, self.name, self._clock = data, name, clock
@@ -72,7 +74,7 @@ class CoordinatorNode:
         self.supervisor = Supervisor(
             data, count, clock, frontier_link=frontier_link, name=f"{name}-", lasting=True, divided=divided,
             patient=True, limits=worker_limits(orders, max(1, count)), print_line=print_line,
-            submitted=submitted, scrub_every_s=scrub_every_s,
+            submitted=submitted, scrub_every_s=scrub_every_s, store=store,
         )  # fmt: skip
         self._agent = NodeAgent(self.supervisor, NodeHealth(data, name, f"{name}-"), workers, orders, print_line)
         self._stack = contextlib.AsyncExitStack()

@@ -14,6 +14,7 @@ import msgspec
 
 from tarrafa.archive.archive_settings import raise_if_any_disk_missing, read_settings
 from tarrafa.archive.file_rewrite import ReadMember, RewrittenVisit
+from tarrafa.archive.segment_log.log_mirror import refuse_mirror
 from tarrafa.captures import follower as captures
 from tarrafa.clock import Clock
 from tarrafa.crawl.compaction.erase_orders import due_erasures
@@ -57,6 +58,7 @@ class CompactionResult(msgspec.Struct, frozen=True):
 def locked_for_compaction(data: DataDirectory) -> Iterator[None]:
     """The locks of supervisor and frontier, with everything recovered that a kill has interrupted."""
     data.check_version()
+    refuse_mirror(data, "compaction")
     with ExitStack() as stack:
         for lock in (data.try_lock(), try_lock(data.frontier.with_name(f"{data.frontier.name}.lock"))):
             if lock is None:

@@ -14,8 +14,7 @@ from tarrafa.frontier.messages import PageFreshness
 from tarrafa.frontier.store.revisits import LISTING_SHELF, RETRY_SHELF
 from tarrafa.i18n import ENGLISH, Message, Translator, message
 from tarrafa.revisit.change_rate import DAY_S
-from tarrafa.revisit.policy import ANNOUNCED_SHELF, PROBE_CHANGES, PROBE_SHELF, class_of, proportional_interval
-from tarrafa.revisit.visit_value import age_at_price
+from tarrafa.revisit.policy import ANNOUNCED_SHELF, PROBE_SHELF, UNKNOWN_SHELF, IndexPolicy, proportional_interval
 
 
 class ChangeEstimate(msgspec.Struct, frozen=True):
@@ -23,9 +22,7 @@ class ChangeEstimate(msgspec.Struct, frozen=True):
 
     changes_per_day: float
     low: float  # the true value lies between `low` and `high` nine times out of ten
-    high: (
-        float | None
-    )  # None: it may as well be any larger number, because the page has changed at (nearly) every visit
+    high: float | None  # None: as it has changed at (nearly) every visit, the true value may be any larger one
     visits: int
     changes: int
     weight: float
@@ -95,13 +92,18 @@ def _index_policy_reason(collection: Collection, found: PageFreshness) -> Messag
     """Reason of the next revisit by the index policy."""
     if found.shelf >= ANNOUNCED_SHELF:
         return message("its sitemap or feed says that it changed since the last visit")
-    if found.shelf >= PROBE_SHELF:
-        span = _span(PROBE_CHANGES / class_of(found.shelf)[0])
-        return message("it has changed at every visit: one only {span} after the last can tell how often", span=span)
     least = float(collection.revisit.interval_min)
-    after = max(least, age_at_price(*class_of(found.shelf), found.price))
+    after = IndexPolicy(found.price, least).due(found.shelf, 0.0)
     if after == math.inf:
         return message("it changes so often that no visit would keep it fresh for long: others are worth more")
+    if found.shelf >= PROBE_SHELF:
+        return message(
+            "it has changed at every visit: one only {span} after the last can tell how often", span=_span(after)
+        )
+    if found.shelf >= UNKNOWN_SHELF:
+        return message(
+            "a second visit tells how often it changes; that is worth it {span} after the first", span=_span(after)
+        )
     return message(
         "a visit is worth it {span} after the last ({bar}), then the best of its host goes first",
         span=_span(after),

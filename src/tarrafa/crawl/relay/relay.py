@@ -19,6 +19,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
+from tarrafa.archive.segment_log.log_mirror import refuse_mirror
 from tarrafa.archive.warc_writer import WarcWriter
 from tarrafa.clock import boottime
 from tarrafa.crawl.relay.crawler_result import CrawlerResult
@@ -103,6 +104,7 @@ class Relay:
     """Represents one external crawler at the frontier."""
 
     def __init__(self, data: DataDirectory, name: str, frontier: OpenFrontier, agreed: ClockAgreement) -> None:
+        refuse_mirror(data, "the crawler API")
         clock, link_cache = agreed.clock, LinkCache(CACHED_URLS_MAX)
         notices = WorkerNotices(agreed.notice(), link_cache.hit_rate_text)
         self._name, self._frontier, self._registration = name, frontier, RelayRegistration(frontier, notices)

@@ -1,5 +1,7 @@
 """The followers of a data directory: a process each for graph, captures, and every part of index and triple store.
 
+Where the archive is a segment log, one more process mirrors it here, and the others follow the mirror.
+
 A follower keeps its projection up to date with the archive. It never touches the crawl: only the graph's weights are
 sent to the frontier. `Followers` and `FollowerCatchUp` are for the supervisor: which of them run, and whether they have
 caught up with the archive. `main` is the process of one follower.
@@ -17,30 +19,48 @@ from typing import TYPE_CHECKING
 from tarrafa.archive import warc_reader as archive
 from tarrafa.clock import boottime
 from tarrafa.crawl.supervisor.child_processes import ChildProcess
-from tarrafa.errors import ConfigError
+from tarrafa.errors import ConfigError, DataError, LeaseLost
 from tarrafa.i18n import message
 from tarrafa.runtime.child_process import on_sigterm, run_child
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.heartbeat import PROCESS_HEARTBEAT_EVERY_S, ProcessHeartbeat, send_from_thread
 
 if TYPE_CHECKING:
+    from tarrafa.archive.segment_log.segment import LogIdentity, SegmentManifest
     from tarrafa.index.shards import ShardLayout
 
 MODULE = "tarrafa.crawl.supervisor.followers"
 PROGRESS_TIME_SHARE = 0.005  # of our time for measuring the backlog: an archive may have thousands of files
 NICE = 5  # of triple store and captures, which need little; index and graph go before the workers
 LOW_PRIORITY = frozenset({"triples", "captures"})
+NOT_OWNER = -1  # epoch of a graph follower that delivers nothing
 CaughtUp = Callable[[], bool]  # whether all that was archived until some moment has reached the followers; blocks
 ReadCursor = Callable[[DataDirectory], archive.Cursor]
 Follow = Callable[[DataDirectory, threading.Event], None]
 
 
 class Followers:
-    """The follower processes. `layout`: the parts into which a new index is divided."""
+    """The follower processes. `layout`: the parts into which a new index is divided. `graph_epoch`: of the node's lease
+    on the graph, see `main`."""
 
     def __init__(self, data: DataDirectory, layout: "ShardLayout | None") -> None:
         self._data, self._layout = data, layout
+        self._log: tuple[SegmentManifest, LogIdentity] | None = None
         self.children: list[ChildProcess] = []
+        self.graph_epoch = 0
+
+    def mirror_log(self, manifest: "SegmentManifest", log: "LogIdentity") -> None:
+        """The archive is a log that several machines write: one more child brings it here, and a lease says which
+        machine delivers the weights of the graph."""
+        self._log, self.graph_epoch = (manifest, log), NOT_OWNER
+        self.renew()
+
+    def archived(self) -> archive.Cursor:
+        """What is archived at this moment, here or on any machine of the log."""
+        if self._log is None:
+            return archive.visit_lengths(self._data.archive)
+        manifest, log = self._log
+        return {log.file: end} if (end := manifest.lengths().visits_end) else {}
 
     def prepare(self) -> None:
         """Set the layout of a new index, remove stray parts, and create the children."""
@@ -48,18 +68,20 @@ class Followers:
         from tarrafa.triples import storage
 
         wanted, there = self._layout, shards.read_layout(self._data)
-        if wanted is not None and wanted != there:
+        if wanted is not None and wanted.at_first != there.at_first:
             if shards.exists(self._data):
                 raise ConfigError(
                     message(
                         "--index-shards {wanted}: the index of {root} is divided otherwise ({there}); `tarrafa"
                         " rebuild index --shards {wanted}` makes it again",
-                        wanted=str(wanted),
+                        wanted=str(wanted.at_first),
                         root=self._data.root,
-                        there=str(there),
+                        there=str(there.at_first),
                     )
                 )
-            shards.set_layout(self._data, wanted)
+            shards.set_layout(self._data, wanted.at_first)
+        if shards.read_layout(self._data).is_owned:
+            self.graph_epoch = NOT_OWNER
         shards.remove_stray_parts(self._data)
         storage.remove_stray_parts(self._data)
         self.renew()
@@ -68,13 +90,44 @@ class Followers:
         """Create the children anew: the previous ones were dismissed."""
         from tarrafa.index import shards
 
-        names = ("graph", "captures")
-        self.children = [ChildProcess.for_module(self._data, name, MODULE, projection=name) for name in names]
+        names = ("captures",) if self._log is None else ("log", "captures")
+        beside = [ChildProcess.for_module(self._data, name, MODULE, projection=name) for name in names]
+        self.children = [self._graph_child(), *beside]
         for part in shards.parts(self._data):
-            for role in ("index", "triples"):
-                name = f"{role}-{part.part}" if part.part else role
-                arguments = {"projection": role, "part": part.part}
-                self.children.append(ChildProcess.for_module(self._data, name, MODULE, role=role, **arguments))
+            self.children += self._part_children(part)
+
+    def _graph_child(self) -> ChildProcess:
+        return ChildProcess.for_module(self._data, "graph", MODULE, projection="graph", epoch=self.graph_epoch)
+
+    def _part_children(self, part: DataDirectory) -> list[ChildProcess]:
+        return [
+            ChildProcess.for_module(
+                self._data, _child_name(role, part), MODULE, role=role, projection=role, part=part.part
+            )
+            for role in ("index", "triples")
+        ]
+
+    def replace_graph_child(self, epoch: int) -> list[ChildProcess]:
+        """Make another child for the graph, with the epoch of another lease; returns the one to be dismissed."""
+        self.graph_epoch = epoch
+        old = [child for child in self.children if child.role == "graph"]
+        self.children = [self._graph_child(), *(child for child in self.children if child.role != "graph")]
+        return old
+
+    def add_part(self, part: DataDirectory) -> None:
+        self.children += self._part_children(part)
+
+    def remove_part(self, part: DataDirectory) -> list[ChildProcess]:
+        """Forget the children of a part; returns those that are to be dismissed."""
+        names = {_child_name(role, part) for role in ("index", "triples")}
+        gone = [child for child in self.children if child.name in names]
+        self.children = [child for child in self.children if child.name not in names]
+        return gone
+
+    @property
+    def are_leased(self) -> bool:
+        """Whether leases say what is followed and delivered here, because the archive is shared."""
+        return self.graph_epoch != 0
 
     def expect_records(self, *, are_expected: bool) -> None:
         """Note whether more records will come: where none will, followers commit at once what they have read."""
@@ -104,9 +157,17 @@ class Followers:
 
     def catch_up_of(self, collection: str) -> CaughtUp:
         """A check whether all that is archived of a collection until now has reached the followers, or no follower is
-        wanted."""
-        passage = FollowerCatchUp(self._data, collection)
-        return lambda: self.are_dismissed or passage.is_complete()
+        wanted. Where nodes share their archive, only the owner of the graph knows whether its weights are delivered."""
+        from tarrafa.graph import follower as graph
+
+        passage = FollowerCatchUp(self._data, collection, self.archived())
+
+        def has_caught_up() -> bool:
+            if self.are_leased and not graph.has_begun(self._data, self.graph_epoch):
+                return False
+            return self.are_dismissed or passage.is_complete()
+
+        return has_caught_up
 
     def are_caught_up(self) -> bool:
         """Whether everything archived is in graph, index and triple store, and its weights are in the frontier; or no
@@ -118,17 +179,21 @@ class Followers:
 
         if self.are_dismissed:
             return True
-        if graph.behind(self._data) or index.behind(self._data):
+        until = self.archived()
+        if graph.behind(self._data, until) or index.behind(self._data, until):
             return False
-        return not (triples_status.behind(self._data) or captures.behind(self._data))
+        return not (triples_status.behind(self._data, until) or captures.behind(self._data, until))
+
+
+def _child_name(role: str, part: DataDirectory) -> str:
+    return f"{role}-{part.part}" if part.part else role
 
 
 class FollowerCatchUp:
-    """Checks whether the present content of the archive has reached graph, frontier, index and triple store."""
+    """Checks whether the content of the archive up to a cursor has reached graph, frontier, index and triple store."""
 
-    def __init__(self, data: DataDirectory, collection: str) -> None:
-        self._data, self._collection = data, collection
-        self._until = archive.visit_lengths(data.archive)
+    def __init__(self, data: DataDirectory, collection: str, until: archive.Cursor) -> None:
+        self._data, self._collection, self._until = data, collection, until
         self._commits: list[int] | None = None  # commits of the triple store that hold all of it, to be published
 
     def is_complete(self) -> bool:
@@ -152,29 +217,55 @@ class FollowerCatchUp:
 # -- the process of one follower ---------------------------------------------------------------------------------------
 
 
-def main(data: DataDirectory, projection: str, part: str = "") -> None:
-    """Follow, until the supervisor ends this process."""
+def main(data: DataDirectory, projection: str, part: str = "", epoch: int = 0) -> None:
+    """Follow, until the supervisor ends this process. `epoch`: of the node's lease on the graph; `NOT_OWNER`: another
+    node owns it; 0: nodes do not share their archive, and each delivers its own weights."""
     stop, data = threading.Event(), DataDirectory(data.root, part)
     on_sigterm(stop.set)
-    read_cursor, follow = FOLLOWERS[projection]()
+    read_cursor, follow = _graph(epoch) if projection == "graph" else FOLLOWERS[projection]()
     send_from_thread(data, FollowerHeartbeat(data, projection, read_cursor).heartbeat)
     if projection in LOW_PRIORITY:
         os.nice(NICE)
     follow(data, stop)
 
 
-def _graph() -> tuple[ReadCursor, Follow]:
+def _log() -> tuple[ReadCursor, Follow]:
+    from tarrafa.archive.segment_log import log_mirror
+    from tarrafa.frontier.address import address_from_supervisor, open_manifest
+
+    def follow(data: DataDirectory, stop: threading.Event) -> None:
+        opened = open_manifest(address_from_supervisor())
+        if opened is None:
+            raise DataError(message("the frontier has no segment log"))
+        log_mirror.follow(data, *opened, stop)
+
+    return lambda data: archive.visit_lengths(data.archive), follow
+
+
+def _graph(epoch: int) -> tuple[ReadCursor, Follow]:
     from tarrafa.frontier.address import address_from_supervisor, connect_blocking
     from tarrafa.frontier.messages import UrlWeight
     from tarrafa.graph import follower
 
     def follow(data: DataDirectory, stop: threading.Event) -> None:
+        if epoch == NOT_OWNER:
+            follower.follow(data, None, stop)
+            return
         frontier = connect_blocking(address_from_supervisor())
 
         def deliver(collection: str, weights: list[UrlWeight]) -> None:
-            frontier.call("update_weights", collection, weights)
+            if frontier.call("update_weights", collection, weights, epoch):
+                return
+            if epoch:
+                raise LeaseLost(message("another node owns the link graph now"))
+            raise ConfigError(
+                message(
+                    "the machines of this frontier share their archive, and one of them owns the link graph: start this"
+                    " one with --index-shards owned/N, too"
+                )
+            )
 
-        follower.follow(data, deliver, stop)
+        follower.follow(data, deliver, stop, epoch)
 
     return follower.cursor, follow
 
@@ -197,7 +288,7 @@ def _captures() -> tuple[ReadCursor, Follow]:
     return follower.cursor, follower.follow
 
 
-FOLLOWERS = {"graph": _graph, "captures": _captures, "index": _index, "triples": _triples}
+FOLLOWERS = {"log": _log, "captures": _captures, "index": _index, "triples": _triples}
 
 
 class FollowerHeartbeat:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tarrafa.archive import warc_reader
 from tarrafa.archive.deletion_log import ArchiveDeletions
+from tarrafa.archive.segment_log.log_mirror import refuse_mirror
 from tarrafa.archive.warc_reader import ArchiveEvent, ArchiveSurvey
 from tarrafa.clock import Clock
 from tarrafa.crawl.compaction.switch import finish_interrupted
@@ -66,6 +67,7 @@ def repair(
 ) -> RepairResult:
     """Mend what can be mended."""
     data.check_version()
+    refuse_mirror(data, "a repair")
     if replica is not None and not replica.is_dir():
         raise ConfigError(f"--from {replica}: is no folder")
     log, now = RepairLog(print_line), Clock.from_environment().now()

@@ -13,6 +13,7 @@ from pathlib import Path
 from tarrafa.archive.deletion_log import ArchiveDeletions
 from tarrafa.archive.foreign_archive_reader import ArchiveSource, Damage
 from tarrafa.archive.import_sources import find_files, open_sources, remove_scratch
+from tarrafa.archive.segment_log.log_mirror import refuse_mirror
 from tarrafa.archive.warc_reader import visit_lengths
 from tarrafa.clock import Clock
 from tarrafa.config import Collection
@@ -74,6 +75,7 @@ async def import_warc(
     definition = load_collection(Path(collection)) if collection.endswith(".toml") else None
     name = definition.name if definition is not None else collection
     data.create()
+    refuse_mirror(data, "an import")
     lock = data.try_lock()
     if lock is None:
         raise ConfigError(f"{data.root}: a crawl runs here; stop it first")

@@ -19,13 +19,13 @@ from itertools import islice
 import msgspec
 from msgspec.structs import replace
 
-from tarrafa.archive.warc_writer import WarcWriter
+from tarrafa.archive.warc_writer import ArchiveWriter
 from tarrafa.clock import Clock, boottime
 from tarrafa.config import encode_collection
 from tarrafa.config.sections import redact_for_archive
 from tarrafa.crawl.worker.collection_state import WorkerCollections
 from tarrafa.crawl.worker.fetcher import build_exchange
-from tarrafa.crawl.worker.host_session import HostSession
+from tarrafa.crawl.worker.host_session import LOCAL_COMMITS, CommitTiming, HostSession
 from tarrafa.crawl.worker.outcome import FinishedVisit, refuse_visit
 from tarrafa.crawl.worker.stats import WorkerStats
 from tarrafa.crawl.worker.worker_fence import Registration
@@ -36,8 +36,6 @@ from tarrafa.frontier.messages import DiscoveredUrl, HostReport, NextVisits, Vis
 from tarrafa.i18n import Message, message
 from tarrafa.model import CollectionNote, HostId, HostNote, ListingNote, Status, UrlId, UrlRole
 
-COMMIT_EVERY_S = 0.2  # a visit waits at most so long; if the last commit is longer ago, it does not wait
-COMMIT_PAUSE_S = 0.03  # between two commits, also when a session has nothing left to visit and waits for the next one
 # From the beginning of a commit of so many visits to the next one: other sessions have enough to do meanwhile.
 BUSY_EVERY_S, BUSY_VISITS_MIN = 0.15, 16
 COMMIT_VISITS_MAX = 500  # or when so many visits wait
@@ -85,7 +83,7 @@ class ArchivedBodies:
 class VisitRecorder:
     """Writes for one worker. Nothing is durable before the function that `prepare_commit` returns has run."""
 
-    def __init__(self, writer: WarcWriter, clock: Clock, collections: WorkerCollections) -> None:
+    def __init__(self, writer: ArchiveWriter, clock: Clock, collections: WorkerCollections) -> None:
         self._writer, self._clock, self._collections = writer, clock, collections
         self._noted: dict[int, tuple[int, int, int]] = {}  # last note: pair of files, revision and run
         self._bodies = ArchivedBodies()
@@ -287,10 +285,11 @@ class Committer:
         stats: WorkerStats,
         on_lease_ended: Callable[[HostSession], None],
         on_reported: Callable[[HostReport], None] = lambda report: None,
+        timing: CommitTiming = LOCAL_COMMITS,
     ) -> None:
         self._name, self._frontier, self._registration, self._collections = name, frontier, registration, collections
         self._recorder, self._link_cache, self._stats = recorder, link_cache, stats
-        self._on_lease_ended, self._on_reported = on_lease_ended, on_reported
+        self._on_lease_ended, self._on_reported, self._timing = on_lease_ended, on_reported, timing
         self._pending = PendingCommit()
         self._wake = asyncio.Event()
         self._committed_at = 0.0
@@ -305,7 +304,7 @@ class Committer:
         done = self._recorder.record_visit(session, done)
         self._stats.count_visit(done.record)
         self._pending.finished.append((session, done))
-        is_late = boottime() - self._committed_at >= COMMIT_EVERY_S
+        is_late = boottime() - self._committed_at >= self._timing.every_s
         if is_late or len(self._pending.finished) >= COMMIT_VISITS_MAX:
             self._wake.set()
 
@@ -342,7 +341,7 @@ class Committer:
     async def run(self) -> None:
         while not self._closing:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(COMMIT_EVERY_S):
+                async with asyncio.timeout(self._timing.every_s):
                     await self._wake.wait()
             self._wake.clear()
             self._collections.reload_takedowns()
@@ -352,7 +351,7 @@ class Committer:
                 is_busy = len(self._pending.finished) >= BUSY_VISITS_MIN
                 await self.commit()
                 left_s = self._committed_at + BUSY_EVERY_S - boottime() if is_busy else 0.0
-                await asyncio.sleep(max(COMMIT_PAUSE_S, left_s))
+                await asyncio.sleep(max(self._timing.pause_s, left_s))
 
     def close(self) -> None:
         """Let `run` end; a running commit is finished."""

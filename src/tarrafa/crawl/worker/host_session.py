@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from msgspec.structs import replace
 
@@ -43,13 +43,25 @@ if TYPE_CHECKING:
     from tarrafa.crawl.render.render_policy import HostRender, RenderedPage
 
 WANTED_MAX = 1_024
-VISITS_IN_HAND_S, VISITS_IN_HAND_MAX = 1.0, 256  # visits to have in hand: as many as the host takes in that time
-UNREPORTED_S_MAX = 0.5  # no request while a visit waits for its report for longer: it would be made again after a kill
+VISITS_IN_HAND_MAX = 256
 HEAVY_BYTES = 4 << 20  # such documents are decoded and parsed a few at a time
 PARSED_LATER_BYTES_MAX = 64 << 10  # larger ones are parsed before the next request: they are not held twice
 TURN_VISITS, TURN_S_MIN = 50, 5.0  # then other hosts may take its place
 ERROR_CHARS_MAX = 200
 TURN_S = 300.0  # then the session ends: the next one looks whether robots.txt is too old
+
+
+class CommitTiming(NamedTuple):
+    """How commits are paced, and what sessions do meanwhile."""
+
+    every_s: float  # a visit waits at most so long; if the last commit is longer ago, it does not wait
+    pause_s: float  # between two commits, also when a session has nothing left to visit and waits for the next one
+    unreported_s_max: float  # no request while a visit waits for longer: it would be made again after a kill
+    in_hand_s: float  # visits to have in hand: as many as the host takes in that time
+
+
+LOCAL_COMMITS = CommitTiming(every_s=0.2, pause_s=0.03, unreported_s_max=0.5, in_hand_s=1.0)
+LOG_COMMITS = CommitTiming(every_s=1.0, pause_s=0.5, unreported_s_max=4.0, in_hand_s=4.0)  # objects in a distant store
 
 
 class DocumentParser(Protocol):
@@ -97,6 +109,7 @@ class VisitQueue:
     """The visits of one session: those that wait, and how many are under way or not reported yet."""
 
     waiting: deque[Visit]
+    commits: CommitTiming = LOCAL_COMMITS
     unreported: int = 0
     taken: int = 0
     wanted: int = VISITS_OF_NEW_LEASE  # how many to ask the frontier for next
@@ -125,7 +138,7 @@ class VisitQueue:
     @property
     def is_report_late(self) -> bool:
         """Whether a visit has waited too long for its report: the frontier is silent, or this machine is too busy."""
-        return bool(self._recorded) and boottime() - self._recorded[0] > UNREPORTED_S_MAX
+        return bool(self._recorded) and boottime() - self._recorded[0] > self.commits.unreported_s_max
 
     def settle(self, reported: int, following: list[Visit]) -> None:
         """Count the reported visits and add those that follow."""
@@ -142,11 +155,11 @@ class VisitQueue:
         self.wanted = VISITS_OF_NEW_LEASE
 
     def wanted_by_pace(self) -> int:
-        """How many visits to ask for in a report: as many as were made per VISITS_IN_HAND_S since the last one, or more
-        where visits are refused."""
+        """How many visits to ask for in a report: as many as are made in the time of a few commits, or more where
+        visits are refused."""
         (since, before), self._paced = self._paced, (boottime(), self.taken)
         pace = (self.taken - before) / max(self._paced[0] - since, 1e-3)
-        return max(self.wanted, min(int(pace * VISITS_IN_HAND_S), VISITS_IN_HAND_MAX))
+        return max(self.wanted, min(int(pace * self.commits.in_hand_s), VISITS_IN_HAND_MAX))
 
 
 class HostSession:
@@ -166,6 +179,7 @@ class HostSession:
         overload: OverloadControl,
         is_current: Callable[[int, float], bool],
         new_render: "Callable[[HostSession], HostRender] | None" = None,
+        commits: CommitTiming = LOCAL_COMMITS,
     ) -> None:
         collection, self.admission = in_force.collection, in_force.admission
         self.lease, self.began_at = lease, clock.now()
@@ -178,7 +192,7 @@ class HostSession:
             fetcher,
             partial(is_current, lease.collection, self.began_at),
         )
-        self.visits = VisitQueue(deque(lease.visits))
+        self.visits = VisitQueue(deque(lease.visits), commits)
         self.memory = HostMemory(lease.memory, collection.scope, lease.collection)
         self.robots_fetch = RobotsFetch(
             lease, self.polite_fetcher, robots_cache, resolver, overload, self.memory, committer.archive_exchange

@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING
 
 import uvloop
 
-from tarrafa.archive.warc_writer import WarcWriter
+from tarrafa.archive.segment_log.segment import LogIdentity, SegmentManifest
+from tarrafa.archive.segment_log.segment_writer import SegmentWriter
+from tarrafa.archive.warc_writer import ArchiveWriter, WarcWriter
 from tarrafa.clock import Clock, boottime
 from tarrafa.crawl.worker.collection_state import WorkerCollections
 from tarrafa.crawl.worker.committer import Committer, LinkCache, VisitRecorder
 from tarrafa.crawl.worker.fetcher import Fetcher, RequestCredentials
-from tarrafa.crawl.worker.host_session import HostSession, SessionTable
+from tarrafa.crawl.worker.host_session import LOCAL_COMMITS, LOG_COMMITS, HostSession, SessionTable
 from tarrafa.crawl.worker.parser_with_sandbox import ParserWithSandbox
 from tarrafa.crawl.worker.politeness import HostResolver
 from tarrafa.crawl.worker.resource_limits import OFFLINE_PAUSE_S, LoopLag, OverloadControl, ResourceShare
@@ -32,7 +34,7 @@ from tarrafa.crawl.worker.stats import WorkerHeartbeat, WorkerNotices, WorkerSta
 from tarrafa.crawl.worker.worker_fence import WorkerFence, free_name, register
 from tarrafa.errors import FrontierError, TarrafaError, Unreachable
 from tarrafa.fetch.http_client import HttpClient
-from tarrafa.frontier.address import Address, OpenFrontier, address_from_supervisor, connect
+from tarrafa.frontier.address import Address, OpenFrontier, address_from_supervisor, connect, open_manifest
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.clock_sync import ClockAgreement, sync_clock
 from tarrafa.frontier.messages import REQUEST_MARGIN, RegistrationTerms
@@ -87,6 +89,7 @@ class Worker:
         connections_max: int,
         workers: int,
         stop: StopSignal,
+        manifest: tuple[SegmentManifest, LogIdentity] | None = None,
     ) -> None:
         clock, stats, link_cache, self._lag = agreed.clock, WorkerStats(), LinkCache(), LoopLag()
         terms, asked_at = registered
@@ -111,9 +114,23 @@ class Worker:
         unheard_s = terms.lease_s * REQUEST_MARGIN
         client = HttpClient(connections_max, self._fence.may_send, lag=self._lag.lag_s, unheard_s=unheard_s)
         self._fetcher = Fetcher(client, RequestCredentials(data), self._limits, stats)
-        recorder = VisitRecorder(WarcWriter(data.archive, name, clock.now()), clock, self._collections)
+        timing = LOCAL_COMMITS if manifest is None else LOG_COMMITS
+        writer: ArchiveWriter
+        if manifest is None:
+            writer = WarcWriter(data.archive, name, clock.now())
+        else:
+            writer = SegmentWriter(*manifest, terms.worker, self._fence.is_valid)
+        recorder = VisitRecorder(writer, clock, self._collections)
         self._committer = Committer(
-            name, frontier, self._fence, self._collections, recorder, link_cache, stats, self._sessions.remove
+            name,
+            frontier,
+            self._fence,
+            self._collections,
+            recorder,
+            link_cache,
+            stats,
+            self._sessions.remove,
+            timing=timing,
         )
         parser, resolver = ParserWithSandbox(), HostResolver(partial(frontier.claim_address, terms.worker))
         self._new_session = partial(
@@ -127,6 +144,7 @@ class Worker:
             overload=self._overload,
             is_current=self._collections.is_current,
             new_render=self._new_render,
+            commits=timing,
         )
         self._closing = contextlib.AsyncExitStack()  # closed in reverse order
         self._closing.push_async_callback(resolver.close)
@@ -243,7 +261,8 @@ async def _work(data: DataDirectory, name: str, connections_max: int, workers: i
     frontier = await _connect_once_served(partial(connect, address, own, data.outbox / name, on_lost=on_lost))
     agreed = await sync_clock(frontier, own)
     registered = await register(frontier, data, name)
-    await Worker(data, name, address, frontier, agreed, registered, connections_max, workers, stop).run()
+    manifest = await asyncio.to_thread(open_manifest, address)
+    await Worker(data, name, address, frontier, agreed, registered, connections_max, workers, stop, manifest).run()
 
 
 async def _connect_once_served(connect_now: Callable[[], Awaitable[OpenFrontier]]) -> OpenFrontier:

@@ -11,9 +11,10 @@ import re
 import psycopg
 
 from tarrafa.errors import DataError
-from tarrafa.frontier.store.database import TABLES
+from tarrafa.frontier.postgres.segment_manifest import MANIFEST_TABLES
+from tarrafa.frontier.store.database import PART_TABLES, TABLES
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 SCHEMA_LOCK = 0x7A66_0001  # advisory lock for creating or changing tables
 COUNTER = re.compile(r"CREATE TABLE counter \(.*?\n\) WITHOUT ROWID;\n", re.DOTALL)
 POSTGRES_TYPES = {"INTEGER": "BIGINT", "REAL": "DOUBLE PRECISION", "BLOB": "BYTEA"}
@@ -54,7 +55,7 @@ def create_statements() -> str:
         " autovacuum_analyze_scale_factor = 0.05);\n"
         for name in HOT_TABLES
     )
-    return text + POSTGRES_TABLES + settings
+    return text + POSTGRES_TABLES + MANIFEST_TABLES + settings
 
 
 def open_schema(connection: psycopg.Connection[tuple[object, ...]], suffix_list: str, where: str) -> dict[str, str]:
@@ -81,4 +82,7 @@ def open_schema(connection: psycopg.Connection[tuple[object, ...]], suffix_list:
                 " changed. `tarrafa rebuild frontier` makes a frontier again from the archive, `export frontier` and"
                 " `import frontier` bring it into an empty database (docs/cluster.md)"
             )
+        row = connection.execute("SELECT to_regclass('part_node')").fetchone()
+        if row is None or row[0] is None:
+            connection.execute(_to_postgres(PART_TABLES).encode())
     return facts

@@ -351,8 +351,9 @@ class RevisitQueue:
     def _count_calibration(self, known: LoadedCollection, page: PageHistory, at: float, changed: bool) -> None:
         """Count what was believed of a page before this visit, and what the visit found."""
         if page.has_evidence and page.announced <= page.last:
-            expected = 1.0 - page.fresh_probability(at)
-            self._counters.add_calibration(known.row.id, page.estimate * DAY_S, expected, changed)
+            belief = page.belief
+            expected = 1.0 - belief.fresh_probability(at - page.last)
+            self._counters.add_calibration(known.row.id, belief.median * DAY_S, expected, changed)
 
     def _shelf_for(self, known: LoadedCollection, role: int, page: PageHistory) -> tuple[int, float]:
         """Plans do not include sitemaps and feeds: with a plan these are read once a day."""

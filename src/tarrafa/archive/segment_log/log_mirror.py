@@ -1,0 +1,281 @@
+"""Log mirror: brings the segments of the log into the two files that followers and readers of this machine read.
+
+Promises: bytes are checked against the manifest (length, xxh3-128) before anything reads them; a segment is published
+after its bytes, and all segments before it, are durable here; a mirror that was killed goes on where it was. A missing
+or damaged object stops it with a message that names the object: nothing behind it is published. A manifest that no
+longer agrees with what was read here (restored from an older backup, or of another log) is noticed, and nothing is
+changed. One process at a time, by the lock of `NAME.durable`, which other writers of the archive take, too.
+"""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
+
+import msgspec
+
+from tarrafa.archive.segment_log.object_store import ObjectStore
+from tarrafa.archive.segment_log.orphans import sweep_orphans
+from tarrafa.archive.segment_log.segment import (
+    META_ENDING,
+    WARC_ENDING,
+    LogIdentity,
+    Segment,
+    SegmentManifest,
+    SegmentPart,
+    digest,
+    object_names_of,
+)
+from tarrafa.archive.warc_writer import DurableLengths, durable_line, read_durable
+from tarrafa.clock import boottime
+from tarrafa.errors import DataError, Locked, Unreachable, write_errors
+from tarrafa.i18n import message
+from tarrafa.runtime.data_dir import DataDirectory, sync_directory, write_atomically
+from tarrafa.runtime.sqlite import SqliteFile, rows
+from tarrafa.runtime.terminal import print_note
+
+SEGMENTS_PER_PASS = 64  # some 100 MB at most, in memory
+DOWNLOADS = 8
+POLL_S, RETRY_S = 0.3, 2.0
+SWEEP_EVERY_S = 600.0
+SCHEMA = """
+CREATE TABLE segment (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, row BLOB NOT NULL);
+"""
+_decode_segment = msgspec.msgpack.Decoder(Segment).decode
+
+
+class MirroredLog(msgspec.Struct, frozen=True):
+    """DATA/archive/log.json: which log this data directory has."""
+
+    id: str
+    store: str
+    file: str
+
+
+def log_path(data: DataDirectory) -> Path:
+    return data.archive / "log.json"
+
+
+def mirrored_log(data: DataDirectory) -> MirroredLog | None:
+    """The log of which this data directory has a mirror."""
+    try:
+        content = log_path(data).read_bytes()
+    except FileNotFoundError:
+        return None
+    try:
+        return msgspec.json.decode(content, type=MirroredLog)
+    except msgspec.MsgspecError as error:
+        raise DataError(message("{path}: damaged ({error})", path=log_path(data), error=error)) from None
+
+
+def remember_log(data: DataDirectory, log: LogIdentity) -> None:
+    """Note in a data directory which log it mirrors, once. An archive of its own, or another log, is refused."""
+    found, ours = mirrored_log(data), MirroredLog(log.id, log.store, log.file)
+    if found == ours:
+        return
+    if found is not None:
+        raise DataError(
+            message(
+                "{path}: belongs to another frontier, whose archive is in {store}; use another --data directory",
+                path=data.archive,
+                store=found.store,
+            )
+        )
+    if any(read_durable(path).visits_end for path in data.archive.glob("*.durable")):
+        raise DataError(
+            message(
+                "{path}: has an archive of its own, and the frontier keeps its archive in {store}; use another --data"
+                " directory",
+                path=data.archive,
+                store=log.store,
+            )
+        )
+    write_atomically(log_path(data), msgspec.json.encode(ours))
+
+
+class LogMirror:
+    """The mirror of one data directory. Use it in a `with`: it holds the lock and the files."""
+
+    def __init__(self, data: DataDirectory, manifest: SegmentManifest, log: LogIdentity) -> None:
+        self._manifest, self.store = manifest, ObjectStore(log.store)
+        remember_log(data, log)
+        self._archive, self._stem = data.archive, data.archive / log.file
+        self._durable_fd = self._lock()
+        try:
+            self._rows = SqliteFile(_rows_path(data), 1, message("delete it: it is made again")).open(
+                SCHEMA, sync="full"
+            )
+            self._files = [self._open(ending) for ending in (WARC_ENDING, META_ENDING)]
+            self._last = self._read_last()
+            self._publish()
+        except BaseException:
+            os.close(self._durable_fd)
+            raise
+        self._downloads = ThreadPoolExecutor(DOWNLOADS)
+
+    def __enter__(self) -> "LogMirror":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._downloads.shutdown()
+        self._rows.close()
+        for descriptor in (*self._files, self._durable_fd):
+            os.close(descriptor)
+
+    @property
+    def lengths(self) -> DurableLengths:
+        """What is published here."""
+        return self._last.lengths if self._last is not None else DurableLengths(0, 0, 0)
+
+    def pull(self) -> int:
+        """Bring the next segments; their number."""
+        new = self._next_segments()
+        if not new:
+            return 0
+        names = [name for segment in new for name in object_names_of(segment.name)]
+        parts = [part for segment in new for part in (segment.warc, segment.meta)]
+        with write_errors(self._stem), self._stopping_downloads():
+            contents = self._downloads.map(self._download, names, parts)
+            for number, (part, content) in enumerate(zip(parts, contents, strict=True)):
+                _write_at(self._files[number % 2], content, part.start)
+            for descriptor in self._files:
+                os.fdatasync(descriptor)
+        with self._rows:
+            self._rows.executemany(
+                "INSERT INTO segment VALUES (?, ?, ?)",
+                ((one.number, one.name, msgspec.msgpack.encode(one)) for one in new),
+            )
+        self._last = new[-1]
+        self._publish()
+        return len(new)
+
+    def _next_segments(self) -> list[Segment]:
+        """The segments behind the last one, which must still be the same."""
+        last = self._last
+        found = self._manifest.segments(last.number if last else 1, SEGMENTS_PER_PASS + 1)
+        if last is not None:
+            if not found or found[0] != last:
+                raise DataError(
+                    message(
+                        "{path}: the manifest has no segment {number} ({name}) any more: it was restored from an older"
+                        " backup, or belongs to another log. Nothing was changed",
+                        path=self._stem,
+                        number=str(last.number),
+                        name=last.name,
+                    )
+                )
+            found = found[1:]
+        for before, one in zip([last, *found], found, strict=False):
+            number, ends = (before.number, before.lengths) if before else (0, DurableLengths(0, 0, 0))
+            if (one.number, one.warc.start, one.meta.start) != (number + 1, ends.warc, ends.meta):
+                raise DataError(
+                    message(
+                        "{path}: the manifest has a gap before segment {number}",
+                        path=self._stem,
+                        number=str(one.number),
+                    )
+                )
+        return found
+
+    def _download(self, name: str, part: SegmentPart) -> bytes:
+        content = self.store.get(name, part.size)
+        if digest(content) != part.digest:
+            raise DataError(
+                message(
+                    "{store}/{name}: damaged: its bytes are not those that were written",
+                    store=self.store.url,
+                    name=name,
+                )
+            )
+        return content
+
+    @contextmanager
+    def _stopping_downloads(self) -> Iterator[None]:
+        """After an error, start no more of the downloads that wait."""
+        try:
+            yield
+        except BaseException:
+            self._downloads.shutdown(wait=True, cancel_futures=True)
+            self._downloads = ThreadPoolExecutor(DOWNLOADS)
+            raise
+
+    def _read_last(self) -> Segment | None:
+        found = rows(self._rows, "SELECT row FROM segment ORDER BY number DESC LIMIT 1")
+        return _decode_segment(found[0][0]) if found else None
+
+    def _lock(self) -> int:
+        descriptor = os.open(self._stem.with_name(f"{self._stem.name}.durable"), os.O_CREAT | os.O_RDWR, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise Locked(message("{path}: another process is mirroring the log", path=self._stem)) from None
+        return descriptor
+
+    def _open(self, ending: str) -> int:
+        descriptor = os.open(f"{self._stem}{ending}", os.O_CREAT | os.O_RDWR, 0o644)
+        sync_directory(self._archive)
+        return descriptor
+
+    def _publish(self) -> None:
+        with write_errors(self._stem):
+            os.pwrite(self._durable_fd, durable_line(self.lengths), 0)
+            os.fdatasync(self._durable_fd)
+
+
+def follow(data: DataDirectory, manifest: SegmentManifest, log: LogIdentity, stop: Event) -> None:
+    """Mirror the log until `stop` is set. Database and store may be away for any time."""
+    with LogMirror(data, manifest, log) as mirror:
+        is_waiting, swept_at = False, boottime()
+        while not stop.is_set():
+            try:
+                pulled = mirror.pull()
+                if boottime() - swept_at > SWEEP_EVERY_S:
+                    swept_at = boottime()
+                    sweep_orphans(mirror.store, log, manifest)
+            except Unreachable as error:
+                if not is_waiting:
+                    print_note(f"waiting: {error}")
+                is_waiting = True
+                stop.wait(RETRY_S)
+                continue
+            if is_waiting:
+                print_note("the log can be read again; going on")
+            is_waiting = False
+            if pulled < SEGMENTS_PER_PASS:
+                stop.wait(POLL_S)
+
+
+def refuse_mirror(data: DataDirectory, command: str) -> None:
+    """Raise where the archive is a mirror, for a command that changes the files of an archive."""
+    log = mirrored_log(data)
+    if log is not None:
+        raise DataError(
+            message(
+                "{path}: mirrors the log in {store}, which all machines share: {command} works on the archive of one"
+                " machine only",
+                path=data.archive,
+                store=log.store,
+                command=command,
+            )
+        )
+
+
+def detach_mirror(data: DataDirectory) -> None:
+    """Make the mirror an archive of one machine: its files stay as they are."""
+    SqliteFile(_rows_path(data)).remove()
+    log_path(data).unlink(missing_ok=True)
+    sync_directory(data.archive)
+
+
+def _rows_path(data: DataDirectory) -> Path:
+    return data.archive / "log.sqlite"
+
+
+def _write_at(descriptor: int, content: bytes, start: int) -> None:
+    view, written = memoryview(content), 0
+    while written < len(view):
+        written += os.pwrite(descriptor, view[written:], start + written)

@@ -1,0 +1,137 @@
+"""Segments of the log, and the calls of a manifest.
+
+A segment is what one worker archived in about a second. Promises of every manifest: segments are numbered 1, 2, 3 …
+without a gap, in the order in which they became visible; each takes the next bytes of the two files of the log; a row
+never changes. A segment is appended only while its writer is registered with the frontier: whose leases are gone writes
+nothing more.
+"""
+
+from datetime import UTC, datetime
+from typing import Protocol
+
+import msgspec
+from xxhash import xxh3_128_digest
+
+from tarrafa.archive.segment_log.object_store import ObjectStore
+from tarrafa.archive.warc_writer import DurableLengths
+
+LOG_WRITER = "log"  # in the name of the pair of files of a log
+WARC_ENDING, META_ENDING = ".warc.gz", ".meta.warc.gz"
+
+
+class SegmentPart(msgspec.Struct, frozen=True):
+    """The bytes of a segment in one of the two files of the log; `start` is their offset there."""
+
+    start: int
+    size: int
+    digest: bytes  # xxh3-128
+
+    @property
+    def end(self) -> int:
+        return self.start + self.size
+
+
+class Segment(msgspec.Struct, frozen=True):
+    """A row of the manifest. `visits_end`: the end of the last visit's record in the meta file, so far."""
+
+    number: int
+    name: str  # of its two objects, without their endings
+    warc: SegmentPart
+    meta: SegmentPart
+    visits_end: int
+
+    @property
+    def lengths(self) -> DurableLengths:
+        """The lengths of the files of the log up to this segment."""
+        return DurableLengths(self.warc.end, self.meta.end, self.visits_end)
+
+
+class NewSegment(msgspec.Struct, frozen=True):
+    """A segment whose objects are in the store. `worker` is the number of its writer at the frontier, `sequence` counts
+    that writer's segments; `visits_size`: the end of its last visit's record in its meta part, 0 without visits."""
+
+    worker: int
+    sequence: int
+    name: str
+    warc_size: int
+    warc_digest: bytes
+    meta_size: int
+    meta_digest: bytes
+    visits_size: int
+
+
+class LogIdentity(msgspec.Struct, frozen=True):
+    """Which log it is: its id, the URL of its store, and the time of its creation."""
+
+    id: str
+    store: str
+    began: float
+
+    @property
+    def file(self) -> str:
+        """The name of its pair of files in `DATA/archive`."""
+        return f"tarrafa-{datetime.fromtimestamp(self.began, UTC):%Y%m%d%H%M%S}-{LOG_WRITER}-00001"
+
+
+class SegmentManifest(Protocol):
+    """Which segments exist, in which order. Calls block."""
+
+    def identity(self) -> LogIdentity | None:
+        """The log of this frontier; None: there is none, each machine keeps what it fetches."""
+
+    def append(self, new: NewSegment) -> None:
+        """Make a segment visible, after all others. Called again with the same worker and sequence, it changes nothing.
+        Raises `LeaseLost` if the worker is not registered any more."""
+
+    def segments(self, first: int, most: int) -> list[Segment]:
+        """Some segments from this number on, in their order."""
+
+    def last_number(self) -> int:
+        """How many segments there are."""
+
+    def lengths(self) -> DurableLengths:
+        """The lengths of the files of the log at this moment."""
+
+    def unswept_writers(self, most: int) -> list[int]:
+        """Some workers that can never append again, and were not swept (`orphans`)."""
+
+    def names(self, worker: int) -> list[str]:
+        """The names of all segments of a worker."""
+
+    def mark_swept(self, worker: int) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def writer_prefix(log: LogIdentity, worker: int) -> str:
+    """Where the objects of a worker are. Worker numbers repeat where a frontier was restored from a backup, the id of a
+    log never does."""
+    return f"{log.id}/segment/{worker:010d}/"
+
+
+def put_segment(
+    store: ObjectStore, log: LogIdentity, worker: int, sequence: int, warc: bytes, meta: bytes, visits_size: int
+) -> NewSegment:
+    """Put the two objects of a segment into the store: it can be appended then."""
+    new = NewSegment(
+        worker,
+        sequence,
+        f"{writer_prefix(log, worker)}{sequence:08d}",
+        len(warc),
+        digest(warc),
+        len(meta),
+        digest(meta),
+        visits_size,
+    )
+    for name, content in zip(object_names_of(new.name), (warc, meta), strict=True):
+        store.put(name, content)
+    return new
+
+
+def object_names_of(name: str) -> tuple[str, str]:
+    """The two objects of the segment with this name."""
+    return name + WARC_ENDING, name + META_ENDING
+
+
+def digest(content: bytes | memoryview) -> bytes:
+    return xxh3_128_digest(content)
