@@ -1,19 +1,18 @@
-"""A PostgreSQL that fails over, for the tests: etcd and two machines with Patroni, on loopback ports, in a folder of its
-own.
+"""A PostgreSQL that fails over, for the tests: etcd and three machines with Patroni, on loopback ports, in a folder of
+its own.
 
 The machines are configured by docs/patroni.yml, with other names, addresses and folders.
 """
 
 import atexit
 import contextlib
+import http.client
 import os
 import pwd
 import shutil
 import signal
 import subprocess
 import tempfile
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 import psycopg
@@ -84,11 +83,15 @@ class Machine:
         self._patroni.wait()
 
     def has_role(self, role: str) -> bool:
-        """By Patroni: is it the `primary`, or a `synchronous` standby?"""
-        with contextlib.suppress(urllib.error.HTTPError, OSError):
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._rest}/{role}", timeout=5) as answer:
-                return bool(answer.status == 200)
-        return False
+        """By Patroni: is it the `primary`, a `replica`, the `synchronous` one?"""
+        asked = http.client.HTTPConnection("127.0.0.1", self._rest, timeout=5)
+        try:
+            asked.request("GET", f"/{role}")
+            return asked.getresponse().status == 200
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            asked.close()
 
     def log(self) -> str:
         return (self._folder / "log").read_text(errors="replace")
@@ -108,7 +111,7 @@ class Machine:
 
 
 class PatroniCluster:
-    """etcd, a primary and its synchronous standby."""
+    """etcd, a primary and two standbys, one of which has each commit before it is acknowledged."""
 
     def __init__(self) -> None:
         assert is_installed(), WHY_NOT
@@ -132,20 +135,25 @@ class PatroniCluster:
                 ],
                 stdout=log, stderr=log, cwd=self.folder, user=user, group=user,
             )  # fmt: skip
-        self.machines += [Machine(name, self.folder, client, user) for name in ("one", "two")]
+        self.machines += [Machine(name, self.folder, client, user) for name in ("one", "two", "three")]
         self.wait_until_safe()
 
     def primary(self) -> Machine | None:
         return next((machine for machine in self.machines if machine.has_role("primary")), None)
 
     def wait_until_safe(self) -> None:
-        """Until there is a primary, and a standby that has each commit before it is acknowledged."""
+        """Until all machines take part again, one of them as synchronous standby."""
 
         def is_safe() -> bool:
-            return self.primary() is not None and any(machine.has_role("synchronous") for machine in self.machines)
+            standbys = [machine for machine in self.machines if machine.has_role("replica")]
+            return (
+                self.primary() is not None
+                and len(standbys) == len(self.machines) - 1
+                and any(machine.has_role("synchronous") for machine in standbys)
+            )
 
         try:
-            block_until(is_safe, "a primary and its standby", START_S)
+            block_until(is_safe, "a primary and its standbys", START_S)
         except AssertionError as error:
             said = "\n".join(machine.log()[-3000:] for machine in self.machines)
             raise AssertionError(f"{error}\n{said}") from None

@@ -192,7 +192,7 @@ def translate_errors(where: str) -> Iterator[None]:
         yield
     except psycopg.OperationalError as error:
         failures = FAILURE_OF_A_HOST.split(str(error))[1:] or [str(error)]
-        said = "; ".join(" ".join(failure.split()) for failure in failures)
+        said = "; ".join(failure.strip().partition("\n")[0] for failure in failures)  # the rest are hints
         if all(any(words in failure for words in PERMANENT_ERRORS) for failure in failures):
             raise ConfigError(f"{where}: {said}") from None
         raise Unreachable(message("{server}: no database answers here ({error})", server=where, error=said)) from None
