@@ -3,25 +3,36 @@
 import os
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import psycopg
 import pytest
 
-from tarrafa.archive.segment_log.log_mirror import LogMirror, mirrored_log
+from tarrafa.archive.segment_log.log_mirror import LogMirror, detach_mirror, mirrored_log
 from tarrafa.archive.segment_log.object_store import CREDENTIAL_VARIABLES, ObjectStore, check_address
 from tarrafa.archive.segment_log.orphans import sweep_orphans
+from tarrafa.archive.segment_log.push import ArchivePush, PairPosition, cut_pair
 from tarrafa.archive.segment_log.segment import LogIdentity, NewSegment, object_names_of
 from tarrafa.archive.segment_log.segment_writer import SegmentWriter
-from tarrafa.archive.warc_reader import follow, read_entry, visit_lengths
-from tarrafa.archive.warc_writer import WarcWriter, recover_archive
+from tarrafa.archive.warc_reader import (
+    durable_lengths,
+    follow,
+    meta_path,
+    read_entry,
+    read_records,
+    scan_heads,
+    visit_lengths,
+)
+from tarrafa.archive.warc_writer import METADATA, WarcWriter, read_durable, recover_archive
 from tarrafa.errors import ConfigError, DataError, LeaseLost, Unreachable
 from tarrafa.frontier.postgres.postgres_frontier import PostgresFrontier
 from tarrafa.frontier.postgres.segment_manifest import PostgresManifest
+from tarrafa.model import Listing, ListingNote
 from tarrafa.runtime.data_dir import DataDirectory
 from tests.archive.test_warc_files import a_record, an_exchange
 from tests.contract import postgres_process
@@ -424,3 +435,121 @@ def port_without_server() -> Iterator[int]:
 
     with reserved_port() as port:
         yield port
+
+
+# -- push and pull -----------------------------------------------------------------------------------------------------
+
+
+def an_archive(data: DataDirectory, visits: int) -> list[str]:
+    """Two pairs of files with visits, of which every third has no exchange; robots.txt and notes between them."""
+    for worker in ("w1", "w2"):
+        writer = WarcWriter(data.archive, worker, 1_700_000_000.0)
+        for number in range(visits):
+            record = a_record(number, f"{worker} {number}")
+            exchange = an_exchange(number)
+            at = record.outcome.at
+            writer.append(record, None if number % 3 == 0 else msgspec.structs.replace(exchange, at=at))
+            if number % 4 == 0:
+                writer.append_exchange(an_exchange(1_000 + number))
+            if number % 5 == 0:
+                writer.append_note(ListingNote("c", record.url, number, Listing()), at)
+            writer.prepare_commit()()
+        writer.close()
+    return texts_in(data)
+
+
+def texts_in(data: DataDirectory) -> list[str]:
+    return [entry.record.page.text for entry in follow(data.archive, {}) if entry.record.page is not None]
+
+
+@pytest.mark.parametrize("piece_bytes", [1, 3_000, 1 << 20])
+def test_pieces_of_a_pair_hold_whole_visits_with_their_exchanges(tmp_path, piece_bytes):
+    data = DataDirectory(tmp_path / "one")
+    data.create()
+    an_archive(data, 20)
+    for file in durable_lengths(data.archive):
+        durable = read_durable(data.archive / f"{file}.durable")
+        pieces = list(cut_pair(data.archive, file, durable, PairPosition(), piece_bytes))
+        assert pieces[0].start == PairPosition() and pieces[-1].end == PairPosition(durable.warc, durable.meta)
+        assert all(one.end == other.start for one, other in pairwise(pieces))
+        assert piece_bytes > 1 or len(pieces) >= 20
+        for piece in pieces:
+            exchanges = {head.url for at, _, head in scan_heads(data.archive / f"{file}.warc.gz", durable.warc)
+                         if piece.start.warc <= at < piece.end.warc}  # fmt: skip
+            for at, head, _ in read_records(meta_path(data.archive, file), piece.start.meta, piece.end.meta):
+                number = int(head.url.rpartition("/")[2]) if head.kind == METADATA else 0
+                assert number % 3 == 0 or head.url in exchanges, (piece, at)
+            left = list(cut_pair(data.archive, file, durable, piece.end, piece_bytes))
+            assert left == pieces[pieces.index(piece) + 1 :], "a push goes on with the same pieces"
+
+
+def test_an_archive_is_pushed_and_pulled_and_is_the_same(cluster):
+    data = cluster.machine("one")
+    expected = an_archive(data, 12)
+    cluster.join(1)
+    ArchivePush(data, cluster.manifest, cluster.log, 1, lambda: None).run(lambda size: None, 3_000)
+    assert cluster.manifest.last_number() > 4
+    other = cluster.machine("two")
+    with LogMirror(other, cluster.manifest, cluster.log) as mirror:
+        while mirror.pull():
+            pass
+    assert texts_in(other) == expected
+    detach_mirror(other)
+    assert mirrored_log(other) is None
+    writer = WarcWriter(other.archive, "w", 1_800_000_000.0)  # one machine goes on with it
+    writer.append(a_record(99, "new"), None)
+    writer.close()
+    assert sorted(texts_in(other)) == sorted([*expected, "new"])
+    assert recover_archive(other.archive) == 0
+
+
+def test_a_push_that_is_killed_at_any_call_goes_on_without_loss_or_repetition(folder_cluster, monkeypatch):
+    class Killed(Exception):
+        pass
+
+    cluster, data = folder_cluster, folder_cluster.machine("one")
+    expected = an_archive(data, 12)
+    calls = [0]
+    real_append, real_put = PostgresManifest.append, ObjectStore.put
+
+    def dying(call: Callable[..., None], after: bool) -> Callable[..., None]:
+        def wrapped(self: object, *arguments: object) -> None:
+            calls[0] += 1
+            dies = calls[0] % 3 == 0
+            if dies and not after:
+                raise Killed
+            call(self, *arguments)
+            if dies:
+                raise Killed
+
+        return wrapped
+
+    worker = 0
+    for after in (True, False):
+        monkeypatch.setattr(PostgresManifest, "append", dying(real_append, after))
+        monkeypatch.setattr(ObjectStore, "put", dying(real_put, after))
+        for _ in range(8):
+            worker += 1
+            cluster.join(worker)
+            with pytest.raises(Killed):
+                ArchivePush(data, cluster.manifest, cluster.log, worker, lambda: None).run(lambda size: None, 1)
+            cluster.release(worker)
+    monkeypatch.setattr(PostgresManifest, "append", real_append)
+    monkeypatch.setattr(ObjectStore, "put", real_put)
+    cluster.join(worker + 1)
+    ArchivePush(data, cluster.manifest, cluster.log, worker + 1, lambda: None).run(lambda size: None, 1)
+    assert ArchivePush(data, cluster.manifest, cluster.log, worker + 1, lambda: None).run(lambda size: None, 1) == 0
+    with cluster.mirror("two") as mirror:
+        while mirror.pull():
+            pass
+    assert texts_in(cluster.machine("two")) == expected
+
+
+def test_an_archive_is_pushed_into_one_log_only(folder_cluster):
+    cluster, data = folder_cluster, folder_cluster.machine("one")
+    an_archive(data, 2)
+    cluster.join(1)
+    ArchivePush(data, cluster.manifest, cluster.log, 1, lambda: None).run(lambda size: None)
+    other = LogIdentity("another", cluster.log.store, cluster.log.began)
+    with pytest.raises(DataError, match="another log"):
+        ArchivePush(data, cluster.manifest, other, 1, lambda: None)

@@ -35,6 +35,9 @@ SAID = {
     "1,3/4": ShardLayout(4, (1, 3)),
     "2-4/8": ShardLayout(8, (2, 3, 4)),
     "5,1-2,2/8": ShardLayout(8, (1, 2, 5)),
+    "owned/8": ShardLayout(8, (), is_owned=True),
+    "owned/1": ShardLayout(1, (), is_owned=True),
+    "owned 1,3?/4\n": ShardLayout(4, (1, 3), is_owned=True, building=(3,)),
 }
 
 
@@ -45,7 +48,27 @@ def test_what_may_be_said(text):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "0", "65", "-1", "4/", "/4", "0/4", "5/4", "3-2/4", "1;2/4", "a", "1e1", "²", "1,/4"]
+    "text",
+    [
+        "",
+        "0",
+        "65",
+        "-1",
+        "4/",
+        "/4",
+        "0/4",
+        "5/4",
+        "3-2/4",
+        "1;2/4",
+        "a",
+        "1e1",
+        "²",
+        "1,/4",
+        "1?/4",
+        "owned",
+        "owned?/4",
+        "owned 5/4",
+    ],
 )
 def test_what_may_not(text):
     with pytest.raises(ConfigError, match=r"^--shards: .* must be the number of parts") as caught:

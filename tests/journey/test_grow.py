@@ -16,7 +16,7 @@ from tarrafa.frontier.address import OpenFrontier, PostgresServers
 from tarrafa.frontier.export_import.checkpoint_file import iterate_hosts
 from tarrafa.frontier.export_import.export_records import CollectionExport, HostExport
 from tarrafa.frontier.messages import CollectionStatus, UrlWeight
-from tarrafa.frontier.postgres.sharding.shard_router import ShardOutbox
+from tarrafa.frontier.postgres.sharding.shard_router import LinkMessage, ShardOutbox
 from tarrafa.model import UrlState
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.takedown import TakedownEntry
@@ -131,7 +131,7 @@ def test_one_server_becomes_three_and_nothing_that_was_known_is_lost(tmp_path, s
             number = before.collections["journey"].number
             late = f"{cluster.journey.world.root(1)}found-while-a-server-was-away"
             outbox = ShardOutbox(data.outbox / "one-1")
-            outbox.put("postgresql://elsewhere/frontier", "discover", (number, [offer(late, 1)]))
+            outbox.put("postgresql://elsewhere/frontier", LinkMessage(number, [offer(late, 1)]))
             outbox.close()
             for command in (export, ("import", "frontier", backup, *named(dsns), "--data", data.root)):
                 said = tarrafa(*command)

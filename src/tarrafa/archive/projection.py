@@ -422,7 +422,9 @@ def cursor_of(file: SqliteFile) -> Cursor:
 
 def unread_bytes(upto: Cursor, cursors: Sequence[Cursor]) -> int:
     """The number of bytes of the archive, up to these lengths, that the slowest of these cursors has not read."""
-    return sum(max(0, length - min(one.get(file, 0) for one in cursors)) for file, length in upto.items())
+    return sum(
+        max(0, length - min((one.get(file, 0) for one in cursors), default=length)) for file, length in upto.items()
+    )
 
 
 def lock_projection(folder: Path, name: str, *, wait: bool = False) -> IO[bytes]:

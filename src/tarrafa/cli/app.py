@@ -93,6 +93,7 @@ COMMANDS = {
     "frontier": Command(
         SEVERAL_MACHINES, "crawl:frontier_app", "Serve the frontier to workers elsewhere; reset its clock."
     ),
+    "archive": Command(SEVERAL_MACHINES, "archive.segment_log:app", "List an archive, push it into a store, pull it."),
     "report": Command(SCIENCE, "report:report", "Write the report of a collection: tables and plots."),
     "testweb": Command(SCIENCE, "demo:testweb", "Serve a synthetic Web, for tests and benchmarks."),
     "simulate": Command(SCIENCE, "simulate:app", "Simulate revisit policies."),

@@ -294,11 +294,11 @@ def connect_blocking(address: Address) -> BlockingClient:
 
 
 def open_manifest(
-    address: Address, store: str | None = None, patience_s: float | None = None
+    address: Address, store: str | None = None, patience_s: float | None = None, *, has_archive: bool = False
 ) -> tuple[SegmentManifest, LogIdentity] | None:
     """The manifest of the frontier's segment log, to be closed by its opener, and which log it is; None: each machine
-    has an archive of its own. `store`: where to create the log, if the frontier is new; `patience_s`: how long a call
-    waits for an unreachable database. Blocks."""
+    has an archive of its own. `store`: where to create the log, if the frontier is new, or `has_archive` that is pushed
+    next; `patience_s`: how long a call waits for an unreachable database. Blocks."""
     if not isinstance(address, PostgresServers):
         if store is not None:
             raise ConfigError(f"--store {store}: needs a frontier in PostgreSQL: --frontier postgresql://USER@HOST/DB")
@@ -306,7 +306,7 @@ def open_manifest(
     manifest_module = importlib.import_module("tarrafa.frontier.postgres.segment_manifest")
     options = {} if patience_s is None else {"patience_s": patience_s}
     manifest = manifest_module.PostgresManifest(address.dsns[0], **options)
-    log = manifest.identity() if store is None else manifest.create(check_store(store))
+    log = manifest.identity() if store is None else manifest.create(check_store(store), has_archive=has_archive)
     if log is None:
         manifest.close()
         return None

@@ -27,6 +27,8 @@ from tarrafa.frontier.messages import (
     HostReport,
     Lease,
     NextVisits,
+    OwnedPart,
+    OwnedParts,
     PlannedVisit,
     RegistrationTerms,
     RetryBatch,
@@ -147,8 +149,19 @@ class Frontier(Protocol):
     async def finish(self, worker: int, batch: list[HostReport]) -> list[NextVisits]:
         """Take reports on many hosts at once; returns the next visits of each host."""
 
-    async def update_weights(self, collection: str, weights: list[UrlWeight]) -> None:
-        """Take absolute in-link counts, ranks, and smaller depths from the link graph."""
+    async def update_weights(self, collection: str, weights: list[UrlWeight], epoch: int = 0) -> bool:
+        """Take absolute in-link counts, ranks, and smaller depths from the link graph. False: refused, because this is
+        not the epoch of the graph's present owner. 0: the caller claims nothing; refused while the graph has an
+        owner."""
+
+    async def claim_parts(
+        self, node: str, projection: str, parts: int, held: list[OwnedPart], at_hand: list[int]
+    ) -> OwnedParts:
+        """Renew the leases of a node on the parts of a projection (`graph`, `index`), and claim more, up to its share.
+
+        `held` are the parts that the node owns, as far as it knows: what it leaves out it gives back. `at_hand` are
+        those that it would rather have than others. With 0 `parts` in all it gives everything back, and takes part no
+        more."""
 
     async def look_up(self, host: HostId, url: UrlId) -> UrlLookup:
         """Everything known about a URL, in every collection."""

@@ -20,6 +20,7 @@ REQUEST_MARGIN = 1 / 6  # of a lease: no request is sent in its last sixth
 VISITS_OF_NEW_LEASE = 8  # the session asks for more by its pace, until its turn is over (`host_session`)
 RANK_STEP, RANK_MAX = 1.25, 1e12
 ENTRIES_PER_RESPONSE = 1_000  # of takedowns or deletions
+GRAPH, INDEX = "graph", "index"  # projections whose parts nodes own
 FIRST_HOST: HostId = -(1 << 63)  # the cursor before all hosts
 
 
@@ -89,6 +90,22 @@ class Lease(msgspec.Struct, frozen=True, array_like=True):
     visits: list[Visit]
     memory: bytes = b""  # host memory that the last session reported
     run: int = 1  # of the collection, to which the visits belong
+
+
+class OwnedPart(msgspec.Struct, frozen=True, array_like=True):
+    """A part of a projection that a node owns; its messages carry the epoch, so that an old owner is recognised."""
+
+    number: int
+    epoch: int
+
+
+class OwnedParts(msgspec.Struct, frozen=True):
+    """What a node owns of a projection from now on, for so many seconds from the sending of its request. `surplus`: how
+    many of these to give back, as soon as it has stopped to serve them."""
+
+    parts: list[OwnedPart]
+    surplus: int
+    lease_s: float
 
 
 class HostLoan(msgspec.Struct, frozen=True, array_like=True):

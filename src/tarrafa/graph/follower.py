@@ -1,7 +1,9 @@
 """Graph follower: applies archived visits to the link graph and delivers weights to the frontier.
 
 Promises: follows the archive from where it stopped, after any kind of stop; delivers each change to the frontier at
-least once, in absolute values, every two seconds, and at once when no more records come; never calls the crawl. One
+least once, in absolute values, every two seconds, and at once when no more records come; never calls the crawl. Where
+several nodes follow one archive, one owns the graph: it delivers everything at the beginning of its epoch, and nothing
+once the frontier refuses that epoch; the others deliver nothing. One
 process at a time (by a lock). `behind` is 0 only when every durable record is applied and every change of in-links and
 depths delivered; ranks are delivered a few at a time and do not count. Knows nothing of how `deliver` reaches the
 frontier.
@@ -23,6 +25,7 @@ from tarrafa.archive.projection import (
 )
 from tarrafa.archive.warc_reader import Cursor, bytes_behind, visit_lengths
 from tarrafa.clock import boottime
+from tarrafa.errors import LeaseLost
 from tarrafa.frontier.messages import UrlWeight
 from tarrafa.graph.graph_writer import (
     NODE_BYTES,
@@ -55,9 +58,10 @@ RANKS_PER_CALL = 1_000  # per delivery: a ranking may have changed all ranks, an
 
 
 class GraphFollower:
-    """Applies new records pass by pass. Use it in a `with`: it holds the lock and the connection."""
+    """Applies new records pass by pass. Use it in a `with`: it holds the lock and the connection. Without `deliver`, or
+    when that raises `LeaseLost`, another node owns the graph."""
 
-    def __init__(self, data: DataDirectory, deliver: Deliver) -> None:
+    def __init__(self, data: DataDirectory, deliver: Deliver | None) -> None:
         self._data = data
         self._deliver = deliver
         self._lock = writer_lock(data)
@@ -67,6 +71,8 @@ class GraphFollower:
             self._graph = GraphWriter(self._connection)
             self._deletions = ProjectionDeletions(data.archive, self._graph.state)
             self.ranks = UndeliveredRanks(data, self._graph.incarnation)
+            if deliver is None:
+                self._stop_delivering()
         except BaseException:
             self._lock.close()
             raise
@@ -120,20 +126,23 @@ class GraphFollower:
 
     def deliver_weights(self) -> bool:
         """Deliver the weights of one call; whether there were any. An exception of `deliver` changes nothing."""
+        if self._deliver is None:
+            return False
         with self._errors:
             batch = self._graph.next_weights(WEIGHTS_PER_CALL, self.ranks.rank)
         if batch is not None:
-            self._deliver_batch(batch)
+            self._deliver_batch(self._deliver, batch)
         return batch is not None
 
     def deliver_ranks(self) -> int:
         """Deliver some ranks that the last ranking has changed, if any; their number."""
-        nodes = self.ranks.next_nodes(RANKS_PER_CALL)
+        nodes = self.ranks.next_nodes(RANKS_PER_CALL) if self._deliver is not None else []
         if nodes:
             with self._errors:
                 batches = self._graph.weights(nodes, self.ranks.rank)
             for batch in batches:
-                self._deliver_batch(batch)
+                if self._deliver is not None:
+                    self._deliver_batch(self._deliver, batch)
         return len(nodes)
 
     def mark_nodes_undelivered(self) -> None:
@@ -141,16 +150,28 @@ class GraphFollower:
         with self._errors, self._connection:
             mark_nodes_undelivered(self._connection)
 
-    def _deliver_batch(self, batch: WeightBatch) -> None:
+    def _deliver_batch(self, deliver: Deliver, batch: WeightBatch) -> None:
         if batch.weights:
-            self._deliver(batch.collection, batch.weights)
+            try:
+                deliver(batch.collection, batch.weights)
+            except LeaseLost:
+                self._stop_delivering()
+                return
         with self._errors:
             self._graph.mark_delivered(batch)
         self.ranks.mark_delivered(batch.nodes)
 
+    def _stop_delivering(self) -> None:
+        self._deliver = None
+        with self._errors:
+            self._graph.stop_delivering()
 
-def follow(data: DataDirectory, deliver: Deliver, stop: threading.Event) -> None:
-    """Follow the archive until `stop` is set, and start the ranking process when the graph has changed enough."""
+
+def follow(data: DataDirectory, deliver: Deliver | None, stop: threading.Event, epoch: int = 0) -> None:
+    """Follow the archive until `stop` is set, and start the ranking process when the graph has changed enough. An owner
+    of a new epoch delivers everything anew."""
+    if epoch > 0:
+        mark_all_undelivered(data, epoch)
     with GraphFollower(data, deliver) as follower:
         delivered_at, read_at = 0.0, boottime()
         scheduler = RankingScheduler(data, follower.incarnation)
@@ -211,14 +232,18 @@ def rebuild(data: DataDirectory) -> int:
     return read
 
 
-def mark_all_undelivered(data: DataDirectory) -> int:
-    """Mark everything as undelivered, for a rebuilt frontier; the number of weights."""
+def mark_all_undelivered(data: DataDirectory, epoch: int = 0) -> int:
+    """Mark everything as undelivered, for a rebuilt frontier or for the owner of a new epoch; the number of weights."""
+    marked = 0
     with writer_lock(data), closing(open_writer(data)) as connection, graph_file(data).errors(connection):
-        with connection:
-            connection.execute("UPDATE nodes SET depth_sent = NULL")
-            marked = mark_nodes_undelivered(connection)
-        delivered_path(data).unlink(missing_ok=True)
-        return marked
+        began = rows(connection, "SELECT value FROM counters WHERE name = 'epoch'")
+        if not epoch or began != [(epoch,)]:
+            delivered_path(data).unlink(missing_ok=True)
+            with connection:
+                connection.execute("UPDATE nodes SET depth_sent = NULL")
+                connection.execute("INSERT OR REPLACE INTO counters VALUES ('epoch', ?)", (epoch,))
+                marked = mark_nodes_undelivered(connection)
+    return marked
 
 
 def cursor(data: DataDirectory) -> Cursor:

@@ -266,6 +266,7 @@ class GraphWriter:
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
         self.state = ProjectionState(connection)
+        self._delivers = True
         self._load()
 
     def _load(self) -> None:
@@ -564,7 +565,9 @@ class GraphWriter:
         )
         many(
             "INSERT INTO undelivered (collection, nodes) VALUES (?, ?)",
-            [(number, array("q", sorted(nodes)).tobytes()) for number, nodes in self._undelivered.items() if nodes],
+            [(number, array("q", sorted(nodes)).tobytes()) for number, nodes in self._undelivered.items() if nodes]
+            if self._delivers
+            else [],
         )
         many("INSERT OR IGNORE INTO falling VALUES (?)", ((node.number,) for node, _ in self._falling))
         balance = self._edges_added - self._edges_removed
@@ -600,6 +603,12 @@ class GraphWriter:
         )
 
     # -- deliveries to the frontier --------------------------------------------------------------------------------
+
+    def stop_delivering(self) -> None:
+        """Forget what is undelivered, and note nothing more: who delivers next begins with everything."""
+        self._delivers = False
+        with self._connection:
+            self._connection.execute("DELETE FROM undelivered")
 
     def next_weights(self, limit: int, rank_of: RankOf) -> WeightBatch | None:
         """A limited number of weights that the frontier does not know yet, of one collection; None: it knows all."""

@@ -46,7 +46,7 @@ def rebuild_in_parallel(
         reported = 0
         while builders.poll():
             time.sleep(POLL_EVERY_S)
-            done = sum(sum(_cursor(part).values()) for part in parts) // len(parts)
+            done = sum(sum(_cursor(part).values()) for part in parts) // max(1, len(parts))
             report(max(0, done - reported))
             reported = max(done, reported)
     return builders.read
@@ -64,7 +64,7 @@ class _PartBuilders:
 
     def __init__(self, parts: list[DataDirectory], processes: int) -> None:
         self._waiting = list(reversed(parts))
-        self._at_once = min(len(parts), processes)
+        self._at_once = max(1, min(len(parts), processes))
         self._processes = processes // self._at_once if processes // self._at_once > 1 else 0
         self._running: dict[str, tuple[subprocess.Popen[bytes], IO[bytes]]] = {}
         self.read = 0

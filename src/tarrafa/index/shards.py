@@ -2,7 +2,8 @@
 
 An index may have several parts, its *shards*, on one machine or on many, each with a folder, a lock and a follower.
 Promises: the part of a page is the xxh3-64 of its host's name modulo the number of parts, counted from 1: the same on
-every machine and in every version. The layout is stored in DATA/index/shards (`4`; `1,2/4` where others are elsewhere);
+every machine and in every version. The layout is stored in DATA/index/shards (`4`; `1,2/4` where others are elsewhere;
+`owned 1,2?/4` where leases say which parts are here, and part 2 does not have all its pages yet: `part_ownership`);
 without that file there is one part, in DATA/index itself. Of several, each is in DATA/index/NUMBER-of-ALL, so that
 parts of another layout are never mixed up with the present ones. A rebuilt index grows in DATA/index/new, and is not
 searched before it is complete. Knows nothing of the content of a part.
@@ -24,20 +25,38 @@ from tarrafa.runtime.data_dir import DataDirectory, write_atomically
 SHARDS_MAX = 64
 NEW_FOLDER = "new"
 PART_NAME = re.compile(rf"(?:{NEW_FOLDER}/)?(\d+)-of-(\d+)")
-LAYOUT_SYNTAX = f"the number of parts (1 to {SHARDS_MAX}), as in 4; or the parts kept here, as in 1,2/4 or 1-2/4"
+OWNED = "owned"
+LAYOUT_SYNTAX = (
+    f"the number of parts (1 to {SHARDS_MAX}), as in 4; the parts kept here, as in 1,2/4 or 1-2/4; or {OWNED}/4, where"
+    " machines with a shared archive divide them among themselves"
+)
 
 UrlFilter = Callable[[str], bool]
 
 
 class ShardLayout(NamedTuple):
-    """The number of parts in all, and the numbers of those that are kept here."""
+    """The number of parts in all, and the numbers of those that are kept here. `is_owned`: those that this node owns at
+    present; `building`: those of them that do not have all pages yet."""
 
     of: int
     here: tuple[int, ...]
+    is_owned: bool = False
+    building: tuple[int, ...] = ()
 
     def __str__(self) -> str:
-        every = self.here == tuple(range(1, self.of + 1))
-        return str(self.of) if every else f"{','.join(map(str, self.here))}/{self.of}"
+        if not self.is_owned and self.here == tuple(range(1, self.of + 1)):
+            return str(self.of)
+        here = ",".join(f"{number}{'?' * (number in self.building)}" for number in self.here)
+        return f"{OWNED} {here}".strip() + f"/{self.of}" if self.is_owned else f"{here}/{self.of}"
+
+    @property
+    def at_first(self) -> "ShardLayout":
+        """The layout of a new index: nothing is owned yet."""
+        return self._replace(here=(), building=()) if self.is_owned else self
+
+    @property
+    def complete(self) -> tuple[int, ...]:
+        return tuple(number for number in self.here if number not in self.building)
 
 
 SINGLE_SHARD = ShardLayout(1, (1,))
@@ -48,14 +67,17 @@ def parse_layout(text: str, where: str) -> ShardLayout:
     numbers, slash, of = text.strip().rpartition("/")
     if not (of.isascii() and of.isdigit() and len(of) <= 2 and 1 <= int(of) <= SHARDS_MAX):
         raise ConfigError(f"{where}: {text[:80]!r}: must be {LAYOUT_SYNTAX}")
-    here: set[int] = set()
-    for one in numbers.split(",") if slash else [f"1-{of}"]:
-        found = re.fullmatch(r"\s*(\d{1,2})(?:-(\d{1,2}))?\s*", one, re.ASCII)
+    is_owned = numbers.strip().startswith(OWNED)
+    numbers = numbers.strip().removeprefix(OWNED)
+    here, building = set[int](), set[int]()
+    for one in [] if is_owned and not numbers else numbers.split(",") if slash else [f"1-{of}"]:
+        found = re.fullmatch(r"\s*(\d{1,2})(?:-(\d{1,2}))?(\??)\s*", one, re.ASCII)
         first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
-        if not 1 <= first <= last <= int(of):
+        if found is None or not 1 <= first <= last <= int(of) or (found[3] and not is_owned):
             raise ConfigError(f"{where}: {text[:80]!r}: must be {LAYOUT_SYNTAX}")
         here |= set(range(first, last + 1))
-    return ShardLayout(int(of), tuple(sorted(here)))
+        building |= set(range(first, last + 1)) if found[3] else set()
+    return ShardLayout(int(of), tuple(sorted(here)), is_owned, tuple(sorted(building)))
 
 
 def path_of(data: DataDirectory) -> Path:
@@ -86,7 +108,7 @@ def parts(data: DataDirectory) -> list[DataDirectory]:
 
 def parts_of(data: DataDirectory, divided: ShardLayout, beside: bool = False) -> list[DataDirectory]:
     """The same for a layout; `beside`: of the index that is to replace this one."""
-    names = [""] if divided.of == 1 else [f"{number}-of-{divided.of}" for number in divided.here]
+    names = [""] if divided == SINGLE_SHARD else [f"{number}-of-{divided.of}" for number in divided.here]
     folder = NEW_FOLDER if beside else ""
     return [DataDirectory(data.root, "/".join(filter(None, (folder, name)))) for name in names]
 
@@ -111,7 +133,13 @@ def exists(data: DataDirectory) -> bool:
 
 
 def set_layout(data: DataDirectory, wanted: ShardLayout) -> None:
-    """Store a new layout. The caller holds DATA/lock."""
+    """Store a new layout, and remove the parts that are not in it. The caller holds DATA/lock."""
+    write_layout(data, wanted)
+    remove_stray_parts(data)
+
+
+def write_layout(data: DataDirectory, wanted: ShardLayout) -> None:
+    """Store a new layout: from now on, its parts are searched."""
     path = path_of(data)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -121,7 +149,6 @@ def set_layout(data: DataDirectory, wanted: ShardLayout) -> None:
             write_atomically(path, f"{wanted}\n".encode())
     except OSError as error:
         raise data_error_from_os(error, path) from None
-    remove_stray_parts(data)
 
 
 def remove_stray_parts(data: DataDirectory) -> None:
@@ -133,11 +160,15 @@ def remove_stray_parts(data: DataDirectory) -> None:
     kept = {part.part for part in ours}
     there = {path.name for path in folder.iterdir() if PART_NAME.fullmatch(path.name)} if folder.is_dir() else ()
     for name in {"", *there} - kept:
-        stray = DataDirectory(data.root, name)
-        index_state.database_file(stray).remove()
-        schema.remove(stray)
-        if name:
-            shutil.rmtree(stray.index, ignore_errors=True)
+        remove_part(DataDirectory(data.root, name))
+
+
+def remove_part(part: DataDirectory) -> None:
+    """Remove a part that nothing writes."""
+    index_state.database_file(part).remove()
+    schema.remove(part)
+    if part.part:
+        shutil.rmtree(part.index, ignore_errors=True)
 
 
 def remove_unfinished(data: DataDirectory) -> None:

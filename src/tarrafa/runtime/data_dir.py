@@ -3,8 +3,8 @@
 Beside the paths of `DataDirectory` there are files of single modules: lock (held by the supervisor while it runs),
 takedown.jsonl (takedowns, erasures and legal holds, with author, time and reason), archive.toml (sizes and directories
 of the archive), ontology.toml and ontology/ (rules for inferences from page statements), secrets/ (credentials for
-crawled sites), search.toml (curation of the search), and accounts.json and definitions/ (accounts and long lists of
-roots of the console).
+crawled sites), search.toml (curation of the search), node (the name under which this directory owns parts of a shared
+index), and accounts.json and definitions/ (accounts and long lists of roots of the console).
 """
 
 import fcntl

@@ -16,6 +16,7 @@ from msgspec import Meta
 
 from tarrafa.errors import QueryError
 from tarrafa.i18n import message
+from tarrafa.index.shards import SHARDS_MAX
 from tarrafa.model import DateKind, DeclaredEntity, UrlId
 
 HITS_MAX = 100  # per response
@@ -103,11 +104,15 @@ class ShardStatistics(msgspec.Struct, array_like=True):
     written: Count = 0
     length: Count = 0
     counts: dict[str, dict[str, Count]] = {}
+    parts: Annotated[int, Meta(ge=0, le=SHARDS_MAX)] = 0  # of an index whose parts several machines own; 0: no such
+    complete: Annotated[list[Count], Meta(max_length=SHARDS_MAX)] = []  # those that are here with all their pages
 
     def add(self, other: "ShardStatistics") -> None:
         self.documents += other.documents
         self.written += other.written
         self.length += other.length
+        self.parts = max(self.parts, other.parts)
+        self.complete = [*self.complete, *other.complete]
         for field, counts in other.counts.items():
             mine = self.counts.setdefault(field, {})
             for term, count in counts.items():

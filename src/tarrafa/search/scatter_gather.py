@@ -245,10 +245,15 @@ class ScatterGather:
         return next((group[0].site_factor for group in self.found if group[0].candidate.id == key), 1.0)
 
     def shard_reports(self) -> list[ShardReport]:
-        """The shards that were asked, with the reason of each failure; empty if there is only one shard."""
-        if self._pool is None:
-            return []
-        return [ShardReport(shard.name, self.away.get(number, "")) for number, shard in enumerate(self._shards)]
+        """The shards that were asked, with the reason of each failure; empty if there is only one shard. Parts of the
+        index that no shard has completely are named, too."""
+        several = enumerate(self._shards) if self._pool is not None else ()
+        reports = [ShardReport(shard.name, self.away.get(number, "")) for number, shard in several]
+        missing = sorted({*range(1, self.known.parts + 1)} - {*self.known.complete})
+        if missing:
+            name = f"{','.join(map(str, missing))}/{self.known.parts}"
+            reports.append(ShardReport(name, message("being built, or on no machine that answers")))
+        return reports
 
     def _collect_groups(
         self, overall: ShardStatistics, pinned: list[UrlId], enough: int
@@ -397,10 +402,12 @@ def _retry_when_redivided(method: PartsCall[Given, Answer]) -> ShardCall[Given, 
 class PartitionedShard:
     """All parts of an index as one shard. `parts` returns the present ones; one without documents is skipped. All parts
     answer or none: a part of this machine that fails is damaged. Hits can be shown as long as each part keeps its own
-    snapshot."""
+    snapshot. `layout` tells which parts are here, where other machines have the others."""
 
-    def __init__(self, name: str, parts: Callable[[], Sequence[Shard]]) -> None:
-        self.name, self._parts = name, parts
+    def __init__(
+        self, name: str, parts: Callable[[], Sequence[Shard]], layout: Callable[[], shards.ShardLayout] | None = None
+    ) -> None:
+        self.name, self._parts, self._layout = name, parts, layout
         self._snapshots = KeptSnapshots[PartSnapshots](PART_SNAPSHOTS_MAX)
         self._threads = ShardThreads()
 
@@ -414,7 +421,11 @@ class PartitionedShard:
 
     @_retry_when_redivided
     def statistics(self, parts: Sequence[Shard], request: SearchRequest) -> ShardStatistics:
-        return sum_statistics(part.statistics(request) for part in parts)
+        found = sum_statistics(part.statistics(request) for part in parts)
+        layout = self._layout() if self._layout is not None else None
+        if layout is not None and layout.is_owned:
+            found.parts, found.complete = layout.of, list(layout.complete)
+        return found
 
     @_retry_when_redivided
     def top_matches(
@@ -503,7 +514,8 @@ def open_local_shard(data: DataDirectory, patience_s: float = VOCABULARY_WAIT_S,
     """Open the index of a data directory, in any number of parts, with the time to wait for a vocabulary that is still
     being read. Without an index this raises `DataError` or, if requested, returns a shard without documents.
     """
-    return PartitionedShard(LOCAL_SHARD_NAME, _LocalParts(data, patience_s, or_nothing))
+    parts = _LocalParts(data, patience_s, or_nothing)
+    return PartitionedShard(LOCAL_SHARD_NAME, parts, lambda: parts.layout)
 
 
 class _LocalParts:
@@ -513,17 +525,22 @@ class _LocalParts:
         self._data, self._path, self._patience_s = data, shards.path_of(data), patience_s
         self._or_nothing = or_nothing
         self._seen: tuple[int, ...] | None = None
+        self.layout = shards.SINGLE_SHARD
         self._all: list[tuple[DataDirectory, LocalShard]] = []
 
     def __call__(self) -> list[Shard]:
         seen = file_fingerprint(self._path)
-        if not self._all or seen != self._seen:
-            parts, patience_s = shards.parts(self._data), self._patience_s
-            words_max = WORDS_MAX // len(parts)
-            self._all = [(part, LocalShard(part, patience_s=patience_s, words_max=words_max)) for part in parts]
+        if seen != self._seen:
+            self.layout, kept = shards.read_layout(self._data), dict(self._all)
+            parts = shards.parts_of(self._data, self.layout)
+            words_max = WORDS_MAX // max(1, len(parts))
+            self._all = [
+                (part, kept.get(part) or LocalShard(part, patience_s=self._patience_s, words_max=words_max))
+                for part in parts
+            ]
             self._seen = seen
-        known = self._all
-        if len(known) == 1 and not self._or_nothing:
+        known, or_nothing = self._all, self._or_nothing or self.layout.is_owned
+        if len(known) == 1 and not or_nothing:
             return [known[0][1]]
         filled: list[Shard] = [shard for part, shard in known if schema.exists(part)]
-        return filled if filled or self._or_nothing else [known[0][1]]
+        return filled if filled or or_nothing else [known[0][1]]

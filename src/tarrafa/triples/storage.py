@@ -136,10 +136,14 @@ def remove_stray_parts(data: DataDirectory) -> None:
     kept = {part.part for part in shards.parts(data)}
     there = {path.name for path in folder.iterdir() if shards.PART_NAME.fullmatch(path.name)}
     for name in {"", *there} - kept:
-        stray = DataDirectory(data.root, name)
-        remove(stray)
-        if name:
-            shutil.rmtree(stray.triples, ignore_errors=True)
+        remove_part(DataDirectory(data.root, name))
+
+
+def remove_part(part: DataDirectory) -> None:
+    """Remove a part that nothing writes."""
+    remove(part)
+    if part.part:
+        shutil.rmtree(part.triples, ignore_errors=True)
 
 
 def open_database(data: DataDirectory) -> apsw.Connection:

@@ -53,7 +53,7 @@ MADE_AGAIN = {
     "collection": {"id", "phase", "swept_host", "swept_url"},  # who was being swept is swept from the beginning
 }
 DERIVED = {"pending", "ready", "due", "shelf", "standing"}
-LEFT_BEHIND = {"handed", "worker", "address", "number"}  # leases
+LEFT_BEHIND = {"handed", "worker", "address", "number", "part_owner", "part_node"}  # leases
 
 
 def test_every_column_of_the_frontier_travels_or_is_made_again(tmp_path):

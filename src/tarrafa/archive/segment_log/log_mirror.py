@@ -105,7 +105,7 @@ class LogMirror:
         self._archive, self._stem = data.archive, data.archive / log.file
         self._durable_fd = self._lock()
         try:
-            self._rows = SqliteFile(data.archive / "log.sqlite", 1, message("delete it: it is made again")).open(
+            self._rows = SqliteFile(_rows_path(data), 1, message("delete it: it is made again")).open(
                 SCHEMA, sync="full"
             )
             self._files = [self._open(ending) for ending in (WARC_ENDING, META_ENDING)]
@@ -262,6 +262,17 @@ def refuse_mirror(data: DataDirectory, command: str) -> None:
                 command=command,
             )
         )
+
+
+def detach_mirror(data: DataDirectory) -> None:
+    """Make the mirror an archive of one machine: its files stay as they are."""
+    SqliteFile(_rows_path(data)).remove()
+    log_path(data).unlink(missing_ok=True)
+    sync_directory(data.archive)
+
+
+def _rows_path(data: DataDirectory) -> Path:
+    return data.archive / "log.sqlite"
 
 
 def _write_at(descriptor: int, content: bytes, start: int) -> None:

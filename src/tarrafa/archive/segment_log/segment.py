@@ -12,8 +12,10 @@ from typing import Protocol
 import msgspec
 from xxhash import xxh3_128_digest
 
+from tarrafa.archive.segment_log.object_store import ObjectStore
 from tarrafa.archive.warc_writer import DurableLengths
 
+LOG_WRITER = "log"  # in the name of the pair of files of a log
 WARC_ENDING, META_ENDING = ".warc.gz", ".meta.warc.gz"
 
 
@@ -68,7 +70,7 @@ class LogIdentity(msgspec.Struct, frozen=True):
     @property
     def file(self) -> str:
         """The name of its pair of files in `DATA/archive`."""
-        return f"tarrafa-{datetime.fromtimestamp(self.began, UTC):%Y%m%d%H%M%S}-log-00001"
+        return f"tarrafa-{datetime.fromtimestamp(self.began, UTC):%Y%m%d%H%M%S}-{LOG_WRITER}-00001"
 
 
 class SegmentManifest(Protocol):
@@ -83,6 +85,9 @@ class SegmentManifest(Protocol):
 
     def segments(self, first: int, most: int) -> list[Segment]:
         """Some segments from this number on, in their order."""
+
+    def last_number(self) -> int:
+        """How many segments there are."""
 
     def lengths(self) -> DurableLengths:
         """The lengths of the files of the log at this moment."""
@@ -102,6 +107,25 @@ def writer_prefix(log: LogIdentity, worker: int) -> str:
     """Where the objects of a worker are. Worker numbers repeat where a frontier was restored from a backup, the id of a
     log never does."""
     return f"{log.id}/segment/{worker:010d}/"
+
+
+def put_segment(
+    store: ObjectStore, log: LogIdentity, worker: int, sequence: int, warc: bytes, meta: bytes, visits_size: int
+) -> NewSegment:
+    """Put the two objects of a segment into the store: it can be appended then."""
+    new = NewSegment(
+        worker,
+        sequence,
+        f"{writer_prefix(log, worker)}{sequence:08d}",
+        len(warc),
+        digest(warc),
+        len(meta),
+        digest(meta),
+        visits_size,
+    )
+    for name, content in zip(object_names_of(new.name), (warc, meta), strict=True):
+        store.put(name, content)
+    return new
 
 
 def object_names_of(name: str) -> tuple[str, str]:

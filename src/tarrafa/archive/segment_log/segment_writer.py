@@ -16,10 +16,8 @@ from tarrafa.archive.segment_log.segment import (
     META_ENDING,
     WARC_ENDING,
     LogIdentity,
-    NewSegment,
     SegmentManifest,
-    digest,
-    writer_prefix,
+    put_segment,
 )
 from tarrafa.archive.warc_writer import RecordPair, RecordStream, WarcExchange
 from tarrafa.errors import LeaseLost, Unreachable
@@ -82,28 +80,15 @@ class SegmentWriter:
         segment, self._open = self._open, None
         if segment is None:
             return lambda: None
-        lengths, warc, meta = segment.records.lengths(), segment.warc.getvalue(), segment.meta.getvalue()
-        name = f"{writer_prefix(self._log, self._worker)}{self._sequence:08d}"
-        new = NewSegment(
-            self._worker, self._sequence, name, len(warc), digest(warc), len(meta), digest(meta), lengths.visits_end
-        )
-        return lambda: self._publish(new, warc, meta)
+        sequence, visits_end = self._sequence, segment.records.lengths().visits_end
+        return lambda: self._publish(sequence, segment.warc.getvalue(), segment.meta.getvalue(), visits_end)
 
-    def _publish(self, new: NewSegment, warc: bytes, meta: bytes) -> None:
-        self._wait_for_store(lambda: self._store.put(new.name + WARC_ENDING, warc))
-        self._wait_for_store(lambda: self._store.put(new.name + META_ENDING, meta))
-        if not self._may_write():
-            raise LeaseLost(
-                message("worker {worker} could not write for longer than its lease", worker=str(self._worker))
-            )
-        self._manifest.append(new)
-
-    def _wait_for_store(self, put: Callable[[], None]) -> None:
-        """Put an object, again and again while the store is away."""
+    def _publish(self, sequence: int, warc: bytes, meta: bytes, visits_end: int) -> None:
+        """Put the segment, again and again while the store is away, and append it."""
         pause_s, is_waiting = RETRY_PAUSE_S, False
         while True:
             try:
-                put()
+                new = put_segment(self._store, self._log, self._worker, sequence, warc, meta, visits_end)
                 break
             except Unreachable as error:
                 if not self._may_write() or self._closed.is_set():
@@ -115,6 +100,11 @@ class SegmentWriter:
                 pause_s = min(2 * pause_s, RETRY_PAUSE_S_MAX)
         if is_waiting:
             self._print_line(f"{self._store.url}: the store answers; going on")
+        if not self._may_write():
+            raise LeaseLost(
+                message("worker {worker} could not write for longer than its lease", worker=str(self._worker))
+            )
+        self._manifest.append(new)
 
     def close(self) -> None:
         """Publish what was appended last, if the store answers."""

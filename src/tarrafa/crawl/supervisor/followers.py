@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from tarrafa.archive import warc_reader as archive
 from tarrafa.clock import boottime
 from tarrafa.crawl.supervisor.child_processes import ChildProcess
-from tarrafa.errors import ConfigError, DataError
+from tarrafa.errors import ConfigError, DataError, LeaseLost
 from tarrafa.i18n import message
 from tarrafa.runtime.child_process import on_sigterm, run_child
 from tarrafa.runtime.data_dir import DataDirectory
@@ -33,25 +33,29 @@ MODULE = "tarrafa.crawl.supervisor.followers"
 PROGRESS_TIME_SHARE = 0.005  # of our time for measuring the backlog: an archive may have thousands of files
 NICE = 5  # of triple store and captures, which need little; index and graph go before the workers
 LOW_PRIORITY = frozenset({"triples", "captures"})
+NOT_OWNER = -1  # epoch of a graph follower that delivers nothing
 CaughtUp = Callable[[], bool]  # whether all that was archived until some moment has reached the followers; blocks
 ReadCursor = Callable[[DataDirectory], archive.Cursor]
 Follow = Callable[[DataDirectory, threading.Event], None]
 
 
 class Followers:
-    """The follower processes. `layout`: the parts into which a new index is divided."""
+    """The follower processes. `layout`: the parts into which a new index is divided. `graph_epoch`: of the node's lease
+    on the graph, see `main`."""
 
     def __init__(self, data: DataDirectory, layout: "ShardLayout | None") -> None:
         self._data, self._layout = data, layout
         self._log: tuple[SegmentManifest, LogIdentity] | None = None
         self.children: list[ChildProcess] = []
+        self.graph_epoch = 0
 
     def mirror_log(self, manifest: "SegmentManifest", log: "LogIdentity") -> None:
-        """The archive is a log that several machines write: one more child brings it here."""
-        self._log = manifest, log
+        """The archive is a log that several machines write: one more child brings it here, and a lease says which
+        machine delivers the weights of the graph."""
+        self._log, self.graph_epoch = (manifest, log), NOT_OWNER
         self.renew()
 
-    def _archived(self) -> archive.Cursor:
+    def archived(self) -> archive.Cursor:
         """What is archived at this moment, here or on any machine of the log."""
         if self._log is None:
             return archive.visit_lengths(self._data.archive)
@@ -64,18 +68,20 @@ class Followers:
         from tarrafa.triples import storage
 
         wanted, there = self._layout, shards.read_layout(self._data)
-        if wanted is not None and wanted != there:
+        if wanted is not None and wanted.at_first != there.at_first:
             if shards.exists(self._data):
                 raise ConfigError(
                     message(
                         "--index-shards {wanted}: the index of {root} is divided otherwise ({there}); `tarrafa"
                         " rebuild index --shards {wanted}` makes it again",
-                        wanted=str(wanted),
+                        wanted=str(wanted.at_first),
                         root=self._data.root,
-                        there=str(there),
+                        there=str(there.at_first),
                     )
                 )
-            shards.set_layout(self._data, wanted)
+            shards.set_layout(self._data, wanted.at_first)
+        if shards.read_layout(self._data).is_owned:
+            self.graph_epoch = NOT_OWNER
         shards.remove_stray_parts(self._data)
         storage.remove_stray_parts(self._data)
         self.renew()
@@ -84,13 +90,44 @@ class Followers:
         """Create the children anew: the previous ones were dismissed."""
         from tarrafa.index import shards
 
-        names = ("graph", "captures") if self._log is None else ("log", "graph", "captures")
-        self.children = [ChildProcess.for_module(self._data, name, MODULE, projection=name) for name in names]
+        names = ("captures",) if self._log is None else ("log", "captures")
+        beside = [ChildProcess.for_module(self._data, name, MODULE, projection=name) for name in names]
+        self.children = [self._graph_child(), *beside]
         for part in shards.parts(self._data):
-            for role in ("index", "triples"):
-                name = f"{role}-{part.part}" if part.part else role
-                arguments = {"projection": role, "part": part.part}
-                self.children.append(ChildProcess.for_module(self._data, name, MODULE, role=role, **arguments))
+            self.children += self._part_children(part)
+
+    def _graph_child(self) -> ChildProcess:
+        return ChildProcess.for_module(self._data, "graph", MODULE, projection="graph", epoch=self.graph_epoch)
+
+    def _part_children(self, part: DataDirectory) -> list[ChildProcess]:
+        return [
+            ChildProcess.for_module(
+                self._data, _child_name(role, part), MODULE, role=role, projection=role, part=part.part
+            )
+            for role in ("index", "triples")
+        ]
+
+    def replace_graph_child(self, epoch: int) -> list[ChildProcess]:
+        """Make another child for the graph, with the epoch of another lease; returns the one to be dismissed."""
+        self.graph_epoch = epoch
+        old = [child for child in self.children if child.role == "graph"]
+        self.children = [self._graph_child(), *(child for child in self.children if child.role != "graph")]
+        return old
+
+    def add_part(self, part: DataDirectory) -> None:
+        self.children += self._part_children(part)
+
+    def remove_part(self, part: DataDirectory) -> list[ChildProcess]:
+        """Forget the children of a part; returns those that are to be dismissed."""
+        names = {_child_name(role, part) for role in ("index", "triples")}
+        gone = [child for child in self.children if child.name in names]
+        self.children = [child for child in self.children if child.name not in names]
+        return gone
+
+    @property
+    def are_leased(self) -> bool:
+        """Whether leases say what is followed and delivered here, because the archive is shared."""
+        return self.graph_epoch != 0
 
     def expect_records(self, *, are_expected: bool) -> None:
         """Note whether more records will come: where none will, followers commit at once what they have read."""
@@ -121,7 +158,7 @@ class Followers:
     def catch_up_of(self, collection: str) -> CaughtUp:
         """A check whether all that is archived of a collection until now has reached the followers, or no follower is
         wanted."""
-        passage = FollowerCatchUp(self._data, collection, self._archived())
+        passage = FollowerCatchUp(self._data, collection, self.archived())
         return lambda: self.are_dismissed or passage.is_complete()
 
     def are_caught_up(self) -> bool:
@@ -134,10 +171,14 @@ class Followers:
 
         if self.are_dismissed:
             return True
-        until = self._archived()
+        until = self.archived()
         if graph.behind(self._data, until) or index.behind(self._data, until):
             return False
         return not (triples_status.behind(self._data, until) or captures.behind(self._data, until))
+
+
+def _child_name(role: str, part: DataDirectory) -> str:
+    return f"{role}-{part.part}" if part.part else role
 
 
 class FollowerCatchUp:
@@ -168,11 +209,12 @@ class FollowerCatchUp:
 # -- the process of one follower ---------------------------------------------------------------------------------------
 
 
-def main(data: DataDirectory, projection: str, part: str = "") -> None:
-    """Follow, until the supervisor ends this process."""
+def main(data: DataDirectory, projection: str, part: str = "", epoch: int = 0) -> None:
+    """Follow, until the supervisor ends this process. `epoch`: of the node's lease on the graph; `NOT_OWNER`: another
+    node owns it; 0: nodes do not share their archive, and each delivers its own weights."""
     stop, data = threading.Event(), DataDirectory(data.root, part)
     on_sigterm(stop.set)
-    read_cursor, follow = FOLLOWERS[projection]()
+    read_cursor, follow = _graph(epoch) if projection == "graph" else FOLLOWERS[projection]()
     send_from_thread(data, FollowerHeartbeat(data, projection, read_cursor).heartbeat)
     if projection in LOW_PRIORITY:
         os.nice(NICE)
@@ -192,18 +234,30 @@ def _log() -> tuple[ReadCursor, Follow]:
     return lambda data: archive.visit_lengths(data.archive), follow
 
 
-def _graph() -> tuple[ReadCursor, Follow]:
+def _graph(epoch: int) -> tuple[ReadCursor, Follow]:
     from tarrafa.frontier.address import address_from_supervisor, connect_blocking
     from tarrafa.frontier.messages import UrlWeight
     from tarrafa.graph import follower
 
     def follow(data: DataDirectory, stop: threading.Event) -> None:
+        if epoch == NOT_OWNER:
+            follower.follow(data, None, stop)
+            return
         frontier = connect_blocking(address_from_supervisor())
 
         def deliver(collection: str, weights: list[UrlWeight]) -> None:
-            frontier.call("update_weights", collection, weights)
+            if frontier.call("update_weights", collection, weights, epoch):
+                return
+            if epoch:
+                raise LeaseLost(message("another node owns the link graph now"))
+            raise ConfigError(
+                message(
+                    "the machines of this frontier share their archive, and one of them owns the link graph: start this"
+                    " one with --index-shards owned/N, too"
+                )
+            )
 
-        follower.follow(data, deliver, stop)
+        follower.follow(data, deliver, stop, epoch)
 
     return follower.cursor, follow
 
@@ -226,7 +280,7 @@ def _captures() -> tuple[ReadCursor, Follow]:
     return follower.cursor, follower.follow
 
 
-FOLLOWERS = {"log": _log, "graph": _graph, "captures": _captures, "index": _index, "triples": _triples}
+FOLLOWERS = {"log": _log, "captures": _captures, "index": _index, "triples": _triples}
 
 
 class FollowerHeartbeat:

@@ -25,6 +25,7 @@ from tarrafa.crawl.supervisor.child_processes import TICK_S, ChildProcess, Child
 from tarrafa.crawl.supervisor.completion import SETTLE_S, CompletionCheck
 from tarrafa.crawl.supervisor.followers import Followers
 from tarrafa.crawl.supervisor.frontier_link import FrontierLink, LocalFrontierLink
+from tarrafa.crawl.supervisor.part_ownership import PartOwnership
 from tarrafa.crawl.supervisor.takedown_and_deletion_sync import sync_takedowns_and_deletions
 from tarrafa.crawl.supervisor.watchdog import SilenceLimits, Watchdog
 from tarrafa.crawl.verify.scrub import ScrubSchedule
@@ -33,7 +34,7 @@ from tarrafa.errors import DataError, FrontierError, Locked, TarrafaError, Unrea
 from tarrafa.frontier.address import OpenFrontier, child_environment, open_manifest
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.clock_sync import sync_clock
-from tarrafa.frontier.messages import CollectionRow, DiscoveredUrl, FrontierOverview
+from tarrafa.frontier.messages import GRAPH, CollectionRow, DiscoveredUrl, FrontierOverview
 from tarrafa.i18n import Message, message
 from tarrafa.index.shards import ShardLayout
 from tarrafa.runtime.data_dir import DataDirectory
@@ -100,6 +101,8 @@ class Supervisor:
         )
         self.watchdog = Watchdog(data, self._all_children, print_line, silence)
         self._followers = Followers(data, divided)
+        self._changing = asyncio.Lock()  # held while it changes which followers run
+        self._ownership: PartOwnership | None = None
         self._workers = [self._worker(number, workers) for number in range(1, workers + 1)]
         self._completion = CompletionCheck(self._followers.catch_up_of, self._settle_s())
         self._lock: IO[bytes] | None = None
@@ -172,7 +175,7 @@ class Supervisor:
         """Start all workers, and followers when the first worker works: before the first page they have nothing to
         do but to load their code, for which the worker would wait."""
         if not self._workers:
-            await self._start_missing()
+            await self._begin_following()
             return
         for worker in self._workers:
             if not worker.launches:
@@ -184,9 +187,21 @@ class Supervisor:
     async def _start_followers(self, worker: ChildProcess) -> None:
         await self.watchdog.wait_for_heartbeat(worker, FOLLOWERS_WAIT_S_MAX)
         try:
-            await self._start_missing()
+            await self._begin_following()
         except TarrafaError as error:
             self._processes.failure = self._processes.failure or error
+
+    async def _begin_following(self) -> None:
+        """Start the followers; where leases say which parts are followed here, begin to claim."""
+        await self._start_missing()
+        if self._followers.are_leased and self._follows_archive:
+            self._ownership = PartOwnership(
+                self.data, self._followers, lambda: self.frontier, self._start_missing, self.stop_children,
+                self._changing,
+            )  # fmt: skip
+            task = asyncio.create_task(self._ownership.run())
+            self._closing.callback(task.cancel)
+            self._processes.track(task)
 
     async def _start_missing(self) -> None:
         """Start the children that were never started."""
@@ -215,8 +230,11 @@ class Supervisor:
     def _wanted(self) -> list[ChildProcess]:
         """The children to run, workers first: followers have nothing to do before the first page. An archive that is
         empty and stays empty needs no follower."""
-        follows = self._follows or bool(self._workers) or any(self.data.archive.iterdir())
-        return [*self._workers, *(self._followers.children if follows else ())]
+        return [*self._workers, *(self._followers.children if self._follows_archive else ())]
+
+    @property
+    def _follows_archive(self) -> bool:
+        return self._follows or bool(self._workers) or any(self.data.archive.iterdir())
 
     async def _shut_down(self) -> None:
         """Stop all children, the frontier server last. When cancelled (a second Ctrl-C), kill them: each can be killed
@@ -245,6 +263,10 @@ class Supervisor:
         await self.stop_children(self._workers)
         await self._wait_for_followers()
         await self._processes.terminate()
+        if self._ownership is not None:
+            with contextlib.suppress(FrontierError, TimeoutError):
+                async with asyncio.timeout(PAUSE_TIMEOUT_S):
+                    await self._ownership.leave(GRAPH)  # parts of the index stay ours for a lease: it may start again
 
     async def _wait_for_followers(self) -> None:
         """Let the last records reach index, graph and triple store, for some seconds."""
@@ -304,7 +326,8 @@ class Supervisor:
 
     @property
     def _failure(self) -> TarrafaError | None:
-        return self._processes.failure or self.frontier_link.failure
+        refused = self._ownership.failure if self._ownership is not None and not self._patient else None
+        return self._processes.failure or self.frontier_link.failure or refused
 
     def _check(self) -> None:
         """Raise the failure that stops the supervisor."""
@@ -331,7 +354,9 @@ class Supervisor:
     @property
     def troubles(self) -> list[Message | str]:
         """What the supervisor waits for, or continues without."""
-        problems = (self._limits.trouble, self.frontier_link.trouble, *self._processes.problems)
+        problems = [self._limits.trouble, self.frontier_link.trouble, *self._processes.problems]
+        if self._ownership is not None and self._ownership.failure is not None:
+            problems.append(self._ownership.failure.message)
         return [one for one in problems if one]
 
     @property
@@ -356,12 +381,13 @@ class Supervisor:
 
     async def set_following(self, wanted: bool) -> None:
         """Start our followers, where there is an archive to follow, or stop them."""
-        if not wanted:
-            await self.stop_children(self._followers.children)
-            return
-        if self._followers.has_dismissed:
-            self._followers.renew()
-        await self._start_missing()
+        async with self._changing:
+            if not wanted:
+                await self.stop_children(self._followers.children)
+                return
+            if self._followers.has_dismissed:
+                self._followers.renew()
+            await self._start_missing()
 
     async def add(self, child: ChildProcess) -> None:
         await self._processes.start(child)

@@ -14,7 +14,8 @@ import msgspec
 from xxhash import xxh3_64_digest
 
 from tarrafa.archive.deletion_log import ArchiveDeletions
-from tarrafa.archive.warc_reader import Cursor, meta_path, read_member
+from tarrafa.archive.segment_log.segment import LOG_WRITER
+from tarrafa.archive.warc_reader import Cursor, meta_path, read_member, worker_of
 from tarrafa.archive.warc_writer import (
     CONVERSION,
     METADATA,
@@ -151,7 +152,8 @@ class ArchiveCheck:
             elif size < length:
                 self._add("mark-beyond-file", file, size, length, f"{length - size:,} bytes are missing")
             sizes.append(max(0, min(size, length)))
-            if size > 0 and (stated := stated_name(path)) not in ("", file):
+            is_log = worker_of(name) == LOG_WRITER  # its segments may have been pushed from other files
+            if size > 0 and not is_log and (stated := stated_name(path)) not in ("", file):
                 self._add("wrong-file", file, 0, detail=f"it says that it is {stated}")
         return DurableLengths(sizes[0], sizes[1], min(durable.visits_end, sizes[1]))
 

@@ -65,7 +65,7 @@ from tarrafa.frontier.postgres.sharding.postgres_shard import (
     ShardUnreachable,
 )
 from tarrafa.frontier.postgres.sharding.shard_map import ShardMap
-from tarrafa.frontier.postgres.sharding.shard_router import ShardRouter
+from tarrafa.frontier.postgres.sharding.shard_router import LinkMessage, ShardRouter, WeightMessage
 from tarrafa.frontier.store.leases import LeaseClock
 from tarrafa.i18n import Message, message
 from tarrafa.model import HostId, UrlId
@@ -240,10 +240,10 @@ class PostgresFrontier:
     # -- URLs -------------------------------------------------------------------------------------------------
 
     async def discover(self, collection: int, offers: list[DiscoveredUrl]) -> None:
-        await self._router.send("discover", collection, offers)
+        await self._router.send(LinkMessage(collection, offers))
 
-    async def update_weights(self, collection: str, weights: list[UrlWeight]) -> None:
-        await self._router.send("update_weights", collection, weights)
+    async def update_weights(self, collection: str, weights: list[UrlWeight], epoch: int = 0) -> bool:
+        return await self._router.send(WeightMessage(collection, weights, epoch))
 
     # -- workers ----------------------------------------------------------------------------------------------
 
@@ -478,6 +478,7 @@ class PostgresFrontier:
     collection_states = _on_first(collection_calls.collection_states)
     deletions = _on_first(deletion_calls.deletions)
     import_deletions = _on_first(on_store(lambda store: store.deletion_log.import_deletions))
+    claim_parts = _on_first(lease_calls.claim_parts)
     takedowns = _on_first(deletion_calls.takedowns)
     time = _on_first(on_store(lambda store: store.time))
     may_plan = _on_first(planner_calls.may_plan)

@@ -23,7 +23,7 @@ import psycopg
 from tarrafa.frontier.store.database import ALL_ROWS, FrontierDatabase
 
 TYPES = {"INTEGER": "bigint", "REAL": "double precision", "TEXT": "text", "BLOB": "bytea"}
-LOCKED_TABLES = frozenset({"site", "address", "number"})  # below no host: locked when they are fetched
+LOCKED_TABLES = frozenset({"site", "address", "number", "part_owner"})  # below no host: locked when they are fetched
 IDEMPOTENT_TABLES = frozenset({"robots"})  # several transactions may write the same row
 # Rows below a locked host cannot conflict; the others are always written in this order, so that nothing deadlocks.
 WRITE_ORDER = ("site", "address", "number", "worker", "collection", "robots")

@@ -12,7 +12,7 @@ import psycopg
 
 from tarrafa.errors import DataError
 from tarrafa.frontier.postgres.segment_manifest import MANIFEST_TABLES
-from tarrafa.frontier.store.database import TABLES
+from tarrafa.frontier.store.database import PART_TABLES, TABLES
 
 SCHEMA_VERSION = 7
 SCHEMA_LOCK = 0x7A66_0001  # advisory lock for creating or changing tables
@@ -82,4 +82,7 @@ def open_schema(connection: psycopg.Connection[tuple[object, ...]], suffix_list:
                 " changed. `tarrafa rebuild frontier` makes a frontier again from the archive, `export frontier` and"
                 " `import frontier` bring it into an empty database (docs/cluster.md)"
             )
+        row = connection.execute("SELECT to_regclass('part_node')").fetchone()
+        if row is None or row[0] is None:
+            connection.execute(_to_postgres(PART_TABLES).encode())
     return facts

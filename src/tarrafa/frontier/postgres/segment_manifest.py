@@ -33,7 +33,7 @@ CREATE TABLE swept_writer (worker BIGINT PRIMARY KEY);
 CREATE_LOG = """
 INSERT INTO log_head SELECT %s, %s, %s, 0, 0, 0, 0
 WHERE NOT EXISTS (SELECT 1 FROM log_head)
-    AND NOT EXISTS (SELECT 1 FROM visit) AND NOT EXISTS (SELECT 1 FROM worker)
+    AND (%s OR NOT EXISTS (SELECT 1 FROM visit)) AND NOT EXISTS (SELECT 1 FROM worker)
 """
 APPEND = """
 WITH writer AS (SELECT id FROM worker WHERE id = %(worker)s FOR KEY SHARE),
@@ -71,9 +71,10 @@ class PostgresManifest:
         found = self._rows("SELECT id, store, began FROM log_head")
         return LogIdentity(*found[0]) if found else None
 
-    def create(self, store: str) -> LogIdentity:
-        """The log of this frontier, created before its first worker. Another store than the log's is refused."""
-        self._rows_affected(CREATE_LOG, str(uuid.uuid4()), store, time.time())
+    def create(self, store: str, *, has_archive: bool = False) -> LogIdentity:
+        """The log of this frontier, created before its first worker; `has_archive`: its visits are pushed next. Another
+        store than the log's is refused."""
+        self._rows_affected(CREATE_LOG, str(uuid.uuid4()), store, time.time(), has_archive)
         log = self.identity()
         if log is None:
             raise ConfigError(
@@ -113,6 +114,9 @@ class PostgresManifest:
             Segment(number, name, SegmentPart(*columns[:3]), SegmentPart(*columns[3:6]), columns[6])
             for number, name, *columns in self._rows(SEGMENTS, first, most)
         ]
+
+    def last_number(self) -> int:
+        return sum(number for (number,) in self._rows("SELECT segments FROM log_head"))
 
     def lengths(self) -> DurableLengths:
         found = self._rows("SELECT warc_end, meta_end, visits_end FROM log_head")

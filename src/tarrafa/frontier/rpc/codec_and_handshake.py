@@ -155,7 +155,7 @@ async def read_frame(reader: asyncio.StreamReader, bytes_max: int = FRAME_BYTES_
 
 # -- the handshake -----------------------------------------------------------------------------------------------------
 
-PROTOCOL_VERSION = 5  # of the calls that follow; both ends must have the same
+PROTOCOL_VERSION = 6  # of the calls that follow; both ends must have the same
 MAGIC = "tarrafa-frontier"
 NONCE_BYTES = 32
 HANDSHAKE_BYTES_MAX = 512  # of one message of it

@@ -15,6 +15,7 @@ session has seen, of visits without a page, and of links to other sites on the l
 URLs of a host may be handed out: at most one host of a site has a gate that is not closed.
 
 `run` is the run of its collection in which a URL was last found, and the run that `work.visited` counts (`runs.py`);
+`part_owner` and `part_node`: see `part_owners.py`.
 `shown` is set while a URL is pending, or handed out, whose page is still shown. `deleted` has the deleted collections.
 """
 
@@ -43,7 +44,19 @@ SWEPT_RANK = -1e18  # before every other: a page to be dismissed needs no reques
 CLOSED, OPEN, OUT = 0, 1, 2  # gates: no new URL may be handed out; one may; one is handed out
 UrlKey = tuple[HostId, int, UrlId]  # host, collection, URL: the key of `url`, and of most tables below a host
 
-TABLES = """
+# Apart from the others, because they came later: added where they are missing.
+PART_TABLES = """
+CREATE TABLE IF NOT EXISTS part_owner (
+    projection TEXT NOT NULL, part INTEGER NOT NULL, node TEXT NOT NULL, epoch INTEGER NOT NULL,
+    PRIMARY KEY (projection, part)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS part_node (
+    projection TEXT NOT NULL, node TEXT NOT NULL, parts INTEGER NOT NULL,
+    era TEXT NOT NULL, since REAL NOT NULL, deadline REAL NOT NULL, PRIMARY KEY (projection, node)
+) WITHOUT ROWID;
+"""
+TABLES = (
+    """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
 CREATE TABLE number (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE collection (
@@ -139,6 +152,8 @@ CREATE TABLE deleted (
 CREATE INDEX site_stage ON site (collection, stage, mentions DESC, best);
 CREATE INDEX host_site ON host (site);
 """
+    + PART_TABLES
+)
 
 
 class FrontierDatabase:
@@ -246,6 +261,8 @@ def open_database(path: str, suffix_list: str) -> FrontierDatabase:
             db.execute(TABLES)
             db.execute("INSERT INTO meta VALUES ('suffix_list', ?)", (suffix_list,))
             db.pragma("user_version", SCHEMA_VERSION)
+    else:
+        db.execute(PART_TABLES)
     return FrontierDatabase(db)
 
 

@@ -29,6 +29,7 @@ from tarrafa.frontier.export_import.host_export_import import HostTransfer
 from tarrafa.frontier.messages import (
     ENTRIES_PER_RESPONSE,
     FIRST_HOST,
+    GRAPH,
     ClockReading,
     CollectionRow,
     DiscoveredUrl,
@@ -55,6 +56,7 @@ from tarrafa.frontier.store.dispatch import VisitDispatcher
 from tarrafa.frontier.store.host_removal import HostRemoval
 from tarrafa.frontier.store.leases import HostLeases, LeaseClock, ReadyQueue
 from tarrafa.frontier.store.lookup import StoreLookup, status_facts
+from tarrafa.frontier.store.part_owners import PartOwners
 from tarrafa.frontier.store.retries import Retries
 from tarrafa.frontier.store.revisit_plans import RevisitPlans
 from tarrafa.frontier.store.runs import Runs, check_can_begin_run, has_runs, roots_of
@@ -101,6 +103,7 @@ class FrontierStore:
         self.retries = Retries(context, self.urls, self.lookup)
         self.transfer = HostTransfer(context, self.urls)
         self.removal = HostRemoval(context, self.urls)
+        self.owners = PartOwners(db, clock, lease_clock)
 
     # -- collections ------------------------------------------------------------------------------------------
 
@@ -167,11 +170,14 @@ class FrontierStore:
         self.expire()
         return self.deleter.record_deletion(self.collections.by_name(name))
 
-    def update_weights(self, collection: str, weights: list[UrlWeight]) -> None:
+    def update_weights(self, collection: str, weights: list[UrlWeight], epoch: int = 0) -> bool:
         """Weights of an unknown collection are ignored: an archive may be older than its frontier."""
+        if not self.owners.accepts_epoch(GRAPH, 1, epoch):
+            return False
         known = self.collections.find(collection)
         if known is not None:
             self.urls.update_weights(known, weights)
+        return True
 
     # -- workers ----------------------------------------------------------------------------------------------
 
@@ -395,6 +401,7 @@ class SqliteFrontier:
     claim_address = _on_store(lambda store: store.hosts.claim_address)
     finish = _on_store(lambda store: store.hosts.finish)
     update_weights = _on_store(lambda store: store.update_weights)
+    claim_parts = _on_store(lambda store: store.owners.claim_parts)
     look_up = _on_store(lambda store: store.lookup.look_up)
     overview = _on_store(lambda store: store.overview)
     collections_to_plan = _on_store(lambda store: store.planning.collections_to_plan)

@@ -10,7 +10,16 @@ from collections.abc import Iterable
 from functools import partial
 
 from tarrafa.clock import boottime
-from tarrafa.frontier.messages import FrontierOverview, HostLoan, HostReport, Lease, NextVisits, RegistrationTerms
+from tarrafa.frontier.messages import (
+    FrontierOverview,
+    HostLoan,
+    HostReport,
+    Lease,
+    NextVisits,
+    OwnedPart,
+    OwnedParts,
+    RegistrationTerms,
+)
 from tarrafa.frontier.postgres.database_session import DatabaseSession, PostgresTransaction, in_transaction, on_store
 from tarrafa.frontier.postgres.row_cache import StaleRow
 from tarrafa.model import HostId
@@ -18,6 +27,7 @@ from tarrafa.runtime.process_identity import ProcessId
 
 EXPIRE_EVERY_S = 1.0
 LIMIT_LOCK = 0x7A66_0003  # held while the last visits of a collection with a limit are handed out
+PART_LOCK = 0x7A66_0007  # held while parts are claimed
 TABLE_LOCK = 0x7A66_0005  # held while sites are chosen from a collection's table
 NEAR_LIMIT = 100_000  # visits per worker: more than any one call hands out
 # An address is free again when the host's delay has passed; time and worker are the first parameters.
@@ -216,6 +226,15 @@ def _choose_sites(work: PostgresTransaction, number: int) -> None:
     known = work.collection(number)
     if work.store.visits.needs_sites(known):
         work.store.urls.breadth.choose_sites(known)
+
+
+@in_transaction
+def claim_parts(
+    work: PostgresTransaction, node: str, projection: str, parts: int, held: list[OwnedPart], at_hand: list[int]
+) -> OwnedParts:
+    """One process at a time claims."""
+    work.cursor.execute(f"SELECT pg_advisory_xact_lock({PART_LOCK})")
+    return work.store.owners.claim_parts(node, projection, parts, held, at_hand)
 
 
 # -- limits of collections (pages_max, requests_max) -------------------------------------------------------------------

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 
 from tarrafa.frontier.export_import.export_records import FrontierCursor
-from tarrafa.frontier.messages import RANK_STEP, DiscoveredUrl, HostCounts, RetryBatch, UrlStatusFacts, UrlWeight
+from tarrafa.frontier.messages import GRAPH, RANK_STEP, DiscoveredUrl, HostCounts, RetryBatch, UrlStatusFacts, UrlWeight
 from tarrafa.frontier.postgres.database_session import DatabaseSession, PostgresTransaction, in_transaction
 from tarrafa.frontier.store.database import ALL_ROWS, SWEPT
 from tarrafa.frontier.store.lookup import status_facts
@@ -44,10 +44,14 @@ def _discover(session: DatabaseSession, collection: int, offers: list[Discovered
 
 
 @in_transaction
-def update_weights(work: PostgresTransaction, collection: str, weights: list[UrlWeight]) -> None:
+def update_weights(
+    work: PostgresTransaction, collection: str, weights: list[UrlWeight], epoch: int = 0, *, is_first: bool = True
+) -> bool:
+    if not work.store.owners.accepts_epoch(GRAPH, 1, epoch, knows_owners=is_first):
+        return False
     known = work.store.collections.find(collection)
     if known is None:
-        return
+        return True
     news = _filter_new_weights(work, known.row.id, weights)
     if known.order.is_breadth:
         work.db.lock_sites((known.row.id, weight.host) for weight in news)
@@ -56,6 +60,7 @@ def update_weights(work: PostgresTransaction, collection: str, weights: list[Url
     work.db.prefetch("url", keys)
     work.prefetch_pages(known, keys)
     work.store.urls.update_weights(known, news)
+    return True
 
 
 @in_transaction

@@ -7,12 +7,13 @@ stored message survives a kill and a power cut; it is removed only after its del
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from tarrafa.errors import write_errors
 from tarrafa.frontier.messages import DiscoveredUrl, UrlWeight
@@ -25,9 +26,26 @@ from tarrafa.runtime.sqlite import SqliteFile
 P = ParamSpec("P")
 T = TypeVar("T")
 
-OUTBOX_CALLS: dict[str, Callable[..., None]] = {
-    "discover": url_calls.discover,
-    "update_weights": url_calls.update_weights,
+
+class LinkMessage(msgspec.Struct, frozen=True, array_like=True):
+    """The arguments of `discover`."""
+
+    collection: int
+    items: list[DiscoveredUrl]
+
+
+class WeightMessage(msgspec.Struct, frozen=True, array_like=True):
+    """The arguments of `update_weights`."""
+
+    collection: str
+    items: list[UrlWeight]
+    epoch: int = 0
+
+
+ShardMessage = LinkMessage | WeightMessage
+MESSAGES: dict[str, type[LinkMessage] | type[WeightMessage]] = {
+    "discover": LinkMessage,
+    "update_weights": WeightMessage,
 }
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS message (
@@ -46,18 +64,19 @@ class ShardOutbox:
         self._db = file.open(SCHEMA, sync="full")
         self._errors = file.errors(self._db)
 
-    def put(self, place: str, method: str, arguments: Any) -> None:
+    def put(self, place: str, message: ShardMessage) -> None:
+        method = next(name for name, kind in MESSAGES.items() if isinstance(message, kind))
         with self._errors:
             self._db.execute(
                 "INSERT INTO message (place, method, arguments) VALUES (?, ?, ?)",
-                (place, method, msgspec.msgpack.encode(arguments)),
+                (place, method, msgspec.msgpack.encode(message)),
             )
 
     def destinations(self) -> set[str]:
         """The servers for which messages wait."""
         return {place for (place,) in self._db.execute("SELECT DISTINCT place FROM message")}
 
-    def pending_messages(self, place: str) -> Iterator[tuple[int, str, bytes]]:
+    def pending_messages(self, place: str) -> Iterator[tuple[int, ShardMessage]]:
         """The messages of one server; each is removed with `remove` after its delivery."""
         while True:
             row = self._db.execute(
@@ -65,7 +84,7 @@ class ShardOutbox:
             ).fetchone()
             if row is None:
                 return
-            yield row
+            yield row[0], msgspec.msgpack.decode(row[2], type=MESSAGES[row[1]])
 
     def remove(self, number: int) -> None:
         self._db.execute("DELETE FROM message WHERE id = ?", (number,))
@@ -124,17 +143,20 @@ class ShardRouter:
                 parts[shard].append(item)
         return parts
 
-    async def send(self, method: str, collection: Any, items: Sequence[Any]) -> None:
-        """Send each server its part (`discover` or `update_weights`), or put it into the outbox."""
-        for shard, part in (await self.by_shard(items)).items():
+    async def send(self, message: ShardMessage) -> bool:
+        """Send each server its part, or put it into the outbox. False: a server has refused it."""
+        accepted = True
+        for shard, items in (await self.by_shard(message.items)).items():
+            part = replace(message, items=items)
             try:
-                await shard.call(OUTBOX_CALLS[method], collection, part)
+                accepted &= await shard.call(_apply, part, is_first=shard is self.first)
             except ShardUnreachable:
                 if self._outbox is None and self._outbox_path is not None:
                     self._outbox = ShardOutbox(self._outbox_path)
                 if self._outbox is None:
                     raise
-                await asyncio.to_thread(self._outbox.put, shard.where, method, (collection, part))
+                await asyncio.to_thread(self._outbox.put, shard.where, part)
+        return accepted
 
     async def empty_outbox(self) -> None:
         """Deliver the messages that wait, except links of deleted collections."""
@@ -143,13 +165,18 @@ class ShardRouter:
         known = {row.id for row in await self.first.call(on_store(lambda store: store.collections.rows))}
         away = {shard.where for shard in self.shards if shard.is_away}
         for place in self._outbox.destinations() - away:  # also of servers that the frontier was on before
-            for number, method, arguments in self._outbox.pending_messages(place):
-                kind: Any = tuple[int, list[DiscoveredUrl]] if method == "discover" else tuple[str, list[UrlWeight]]
-                collection, items = msgspec.msgpack.decode(arguments, type=kind)
-                if method == "discover" and collection not in known:
+            for number, message in self._outbox.pending_messages(place):
+                if isinstance(message, LinkMessage) and message.collection not in known:
                     self._outbox.remove(number)  # its collection was deleted
                     continue
                 if any(shard.is_away for shard in self.shards if shard.where == place):
                     break
-                await self.send(method, collection, items)  # its sites may be on other servers by now
+                await self.send(message)  # its sites may be on other servers by now
                 self._outbox.remove(number)
+
+
+def _apply(server: PostgresServer, message: ShardMessage, *, is_first: bool) -> bool:
+    if isinstance(message, LinkMessage):
+        url_calls.discover(server, message.collection, message.items)
+        return True
+    return url_calls.update_weights(server, message.collection, message.items, message.epoch, is_first=is_first)
