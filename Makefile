@@ -37,6 +37,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/decisions.py
 	PYTHONPATH=. $(BIN)/python benchmarks/frontier.py
 	$(BIN)/python benchmarks/graph.py
+	$(BIN)/python benchmarks/pagerank.py
 	PYTHONPATH=. $(BIN)/python benchmarks/search.py
 
 # What each order of discovery does to the same Web, as a table and as the pictures of docs/crawl-order.md.

@@ -252,6 +252,7 @@ def main() -> None:
             began = time.process_time()
             found = read_graph(connection, data.graph)
             print(f"read from SQLite into arrays: {time.process_time() - began:.1f} CPU-s, {found.edges:,} links")
+        assert isinstance(found.links, LinkMatrix), "a larger graph is for benchmarks/pagerank.py"
         fast = compare(found.links, np.zeros(found.links.nodes, np.int32))
         size = found.links.nodes
         del found

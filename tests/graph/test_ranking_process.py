@@ -26,6 +26,7 @@ from tarrafa.errors import DataError
 from tarrafa.graph import rank_file, ranking_process, ranking_schedule
 from tarrafa.graph.follower import GraphFollower, catch_up, follow, rebuild
 from tarrafa.graph.graph_writer import open_writer
+from tarrafa.graph.pagerank_on_disk import pagerank_on_disk
 from tarrafa.graph.rank_file import RankFile
 from tarrafa.graph.ranking_process import compute_rankings
 from tarrafa.graph.ranking_schedule import RankingScheduler
@@ -170,6 +171,36 @@ def test_ranks_follow_a_graph_that_was_made_again(data):
     assert ranks_of(reader, *urls) == [1.0] * 60, "its numbers were those of another making"
 
 
+def test_a_graph_beyond_the_memory_is_ranked_on_disk_with_the_same_ranks(data, monkeypatch):
+    reader = surveyed(data, *small_web(60), a_record(A, links=[B], collection="outra"))
+    urls = [url_of(number) for number in range(60)]
+    before, stated = ranks_of(reader, *urls), rank_file.read_header(data)
+    host = SiteReader(data).host(url_of(0))
+    rank_file.path_of(data).unlink()
+    sweeps = []
+
+    def on_disk(*arguments):
+        found = pagerank_on_disk(*arguments)
+        sweeps.append(found.sweeps)
+        return found
+
+    monkeypatch.setattr(ranking_process, "MEMORY_BYTES_MAX", 1_000)
+    monkeypatch.setattr(ranking_process, "pagerank_on_disk", on_disk)
+    again = compute_rankings(data)
+    assert again is not None
+    assert stated is not None
+    assert (again.nodes, again.edges) == (stated.nodes, stated.edges)
+    assert ranks_of(reader, *urls) == pytest.approx(before, rel=1e-6)
+    now = SiteReader(data).host(url_of(0))
+    assert host is not None
+    assert now is not None
+    assert now.rank == pytest.approx(host.rank, rel=1e-6)
+    compute_rankings(data)
+    assert len(sweeps) == 2
+    assert sweeps[1] <= sweeps[0] / 2, "it starts from the ranks of before"
+    assert ranks_of(reader, *urls) == pytest.approx(before, rel=1e-6)
+
+
 def test_an_empty_graph_can_be_surveyed(data):
     with GraphFollower(data, lambda collection, weights: None):
         pass
@@ -208,7 +239,7 @@ def test_sums_of_hosts_and_sites_are_what_the_links_say_in_pieces_of_any_size(tm
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ranking_process, "LINKS_PER_READ", piece)
         patch.setattr(ranking_process, "PAIRS_WAITING_MAX", piece)
-        patch.setattr(ranking_process, "LINKS_IN_MEMORY", 0 if piece % 2 else 100)
+        patch.setattr(ranking_process, "MEMORY_BYTES_MAX", 1_000 if piece % 2 else 1 << 20)
         compute_rankings(data)
     graph, sites = GraphReader(data), SiteReader(data)
     for name in ("c1", "c2"):

@@ -262,6 +262,14 @@ def behind(data: DataDirectory, until: Cursor | None = None, collection: str | N
     return undelivered + unread_bytes(upto, [seen])
 
 
+def has_begun(data: DataDirectory, epoch: int) -> bool:
+    """Whether the owner of this epoch has marked everything as undelivered: from then on `behind` counts it."""
+    if not graph_is_current(data):
+        return False
+    with graph_file(data).reading() as connection:
+        return rows(connection, "SELECT value FROM counters WHERE name = 'epoch'") == [(epoch,)]
+
+
 def _read_progress(data: DataDirectory, collection: str | None = None) -> tuple[Cursor, int]:
     """The cursor of the follower, and roughly how many depths and weights are still pending, read at one moment."""
     if not graph_is_current(data):

@@ -20,6 +20,7 @@ links mostly lead to later ones, so a sweep propagates changes far.
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +56,10 @@ class LinkMatrix:
     def nodes(self) -> int:
         return len(self.links_of)
 
+    @property
+    def links(self) -> int:
+        return len(self.sources)
+
 
 @dataclass(frozen=True, slots=True)
 class PageRankResult:
@@ -83,7 +88,7 @@ def pagerank(
     gives *= _first_values(links, blocks, start)
     if compiled is None:
         compiled = len(links.sources) >= COMPILED_LINKS_MIN
-    functions = _required_kernels() if compiled else None
+    functions = required(kernels) if compiled else None
     if functions is not None:
         values, sweeps, change = _sweep_compiled(functions, links, share, gives, tolerance, sweeps_max)
     else:
@@ -97,18 +102,30 @@ def pagerank(
 
 def _first_values(links: LinkMatrix, blocks: IntArray, start: NDArray[np.float32] | None) -> FloatArray:
     """The earlier ranks, scaled to the level that the equations give a block with this many linking pages."""
-    values = np.ones(links.nodes)
-    if start is not None:
-        known = start[: links.nodes].astype(np.float64)
-        sane = np.isfinite(known) & (known > 0) & (known < 1e12)  # a file may hold anything
-        values[: len(known)][sane] = known[sane]
+    values = start_values(start, 0, links.nodes)
     sums = np.bincount(blocks, weights=values)
     linking = np.bincount(blocks, weights=np.where(links.links_of > 0, values, 0.0))
-    sizes = np.bincount(blocks).astype(np.float64)
-    # Summed over a block the equations say: sum = size + DAMPING * (the values of pages with outlinks).
-    levels = np.divide(sizes, sums - DAMPING * linking, out=np.ones_like(sums), where=sums > 0)
-    values *= levels[blocks]
+    values *= level_of(np.bincount(blocks), sums, linking)[blocks]
     return values
+
+
+def start_values(start: NDArray[np.float32] | None, first: int, end: int) -> FloatArray:
+    """The earlier ranks of these nodes, as far as they make sense."""
+    values = np.ones(end - first)
+    if start is not None:
+        known = start[first:end].astype(np.float64)
+        sane = np.isfinite(known) & (known > 0) & (known < 1e12)  # a file may hold anything
+        values[: len(known)][sane] = known[sane]
+    return values
+
+
+def level_of(sizes: NDArray[Any], sums: NDArray[Any], linking: NDArray[Any]) -> FloatArray:
+    """The factor for the values of each block, by their sum and by that of its nodes with outlinks. Summed over a block
+    the equations say: sum = size + DAMPING * (the values of pages with outlinks).
+    """
+    levels = np.ones(len(sums))
+    np.divide(sizes, sums - DAMPING * linking, out=levels, where=sums > 0)
+    return levels
 
 
 def _sweep_numpy(
@@ -131,8 +148,8 @@ def _received(links: LinkMatrix, gives: FloatArray) -> FloatArray:
     return 1.0 + sums[links.pointers[1:]] - sums[links.pointers[:-1]]
 
 
-def _required_kernels() -> Mapping[str, CompiledFunction] | None:
-    """The kernels, compiled in the foreground if need be: ranking has a process of its own. None: not possible here."""
+def required(kernels: CompiledKernels) -> Mapping[str, CompiledFunction] | None:
+    """Compiled kernels, compiled in the foreground if need be: ranking has a process of its own. None: impossible."""
     with suppress(KernelsUnavailable):
         kernels.require()
     return kernels.get()

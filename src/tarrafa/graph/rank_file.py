@@ -49,7 +49,7 @@ def path_of(data: DataDirectory) -> Path:
     return data.graph / "ranks.f32"
 
 
-def write_ranks(data: DataDirectory, stated: RankFileHeader, ranks: bytes) -> None:
+def write_ranks(data: DataDirectory, stated: RankFileHeader, ranks: bytes | memoryview) -> None:
     """`ranks` are 32-bit floats, from node 1 on."""
     head = _header.pack(MAGIC, stated.incarnation, stated.turned, stated.nodes, stated.edges, stated.at, stated.took_s)
     with replace_atomically(path_of(data)) as file:

@@ -9,9 +9,9 @@ of schedules: see `ranking_schedule`.
 
 Links between pages, and which hosts and sites link to which, are arrays of the whole graph. They are read in one
 transaction and in pieces, so that memory is what the arrays take: 4 bytes a link that counts, 16 a node, 12 a pair of
-linked hosts, and some hundreds a host. (Above `LINKS_IN_MEMORY` the links lie in a file that the system may write out
-and read again: they are only ever read from their beginning to their end.) Node number k is place k - 1. Numbers are
-never used again: those of deleted collections are empty places.
+linked hosts, and some hundreds a host. Where the arrays for PageRank would take more than `MEMORY_BYTES_MAX`, the links
+lie in temporary files (`link_grid`), and memory is that bound, 8 bytes a node, and what hosts take. Node number k is
+place k - 1. Numbers are never used again: those of deleted collections are empty places.
 
 A link counts for ranks when it leads to another URL and is followed. Links that the author does not vouch for are
 excluded (rel=nofollow, ugc, sponsored, or a page that says nofollow), and so is the target of a redirect chain that was
@@ -21,7 +21,6 @@ are the sums of their hosts, without links inside a site.
 """
 
 import os
-import tempfile
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -40,7 +39,9 @@ from tarrafa.clock import Clock, boottime
 from tarrafa.errors import DataError, data_error_from_os
 from tarrafa.graph import rank_file, sites
 from tarrafa.graph.graph_writer import graph_file, open_reader
+from tarrafa.graph.link_grid import LinkGrid
 from tarrafa.graph.pagerank import IntArray, LinkMatrix, pagerank
+from tarrafa.graph.pagerank_on_disk import pagerank_on_disk
 from tarrafa.graph.rank_file import RankFile, RankFileHeader
 from tarrafa.graph.sites import SiteRow
 from tarrafa.i18n import message
@@ -56,7 +57,9 @@ FETCHED_STATUSES = frozenset({200, 304})
 # a link is one integer here: 31 bits for each end, and one bit that says whether it counts for ranks
 NODES_MAX = (1 << 31) - 2
 LINKS_PER_READ = 1 << 17
-LINKS_IN_MEMORY = 100_000_000
+MEMORY_BYTES_MAX = 1 << 30  # of the arrays for PageRank, or of the link grid
+LINK_BYTES, NODE_BYTES = 4, 48  # in these arrays
+NODES_SUMMED_AT_ONCE = 1 << 20
 PAIRS_WAITING_MAX = 2_000_000
 STATUS_BITS, STATUS_MAX = 16, 30_000
 COUNT_MAX = (1 << 31) - 1
@@ -120,7 +123,7 @@ class GraphArrays:
     incarnation: int
     turned: int
     edges: int  # all links, whether they count for ranks or not
-    links: LinkMatrix
+    links: LinkMatrix | LinkGrid
     groups: IntArray  # of each node
     collections: "array[int]"  # of each group
     first_nodes: "array[int]"  # the number of a node of each group
@@ -188,8 +191,8 @@ def _read_nodes(connection: apsw.Connection, nodes: int, counters: dict[str, int
 
 def _read_links(connection: apsw.Connection, found: GraphArrays, folder: Path) -> None:
     groups, nodes = found.groups, len(found.groups)
-    sources, filled = _allocate_links(found.edges, folder), 0
-    pointers, links_of = np.zeros(nodes + 1, np.int64), np.zeros(nodes, np.int32)
+    is_large = LINK_BYTES * found.edges + NODE_BYTES * nodes > MEMORY_BYTES_MAX
+    links = LinkGrid(nodes, folder, MEMORY_BYTES_MAX) if is_large else _MatrixBuilder(nodes, found.edges)
     for packed in _pairs(connection):
         target, source = (packed >> 32) - 1, ((packed >> 1) & 0x7FFFFFFF) - 1
         if not (found.exist(source) and found.exist(target)):
@@ -198,13 +201,26 @@ def _read_links(connection: apsw.Connection, found: GraphArrays, folder: Path) -
         apart = here != there
         found.pairs.add((here[apart] << 32) | there[apart])
         counts = ((packed & 1) == 1) & (source != target)
-        target, source = target[counts], source[counts]
-        sources[filled : filled + len(source)] = source
-        filled += len(source)
-        np.add.at(pointers, target + 1, 1)
-        np.add.at(links_of, source, np.int32(1))  # of the array's own type: a plain 1 takes fifty times as long
-    np.cumsum(pointers, out=pointers)
-    found.links = LinkMatrix(pointers, sources[:filled], links_of)
+        links.add(source[counts], target[counts])
+    found.links = links.finish()
+
+
+class _MatrixBuilder:
+    """Makes the arrays of links, each of which comes once, in the order of their targets."""
+
+    def __init__(self, nodes: int, links_max: int) -> None:
+        self._pointers, self._links_of = np.zeros(nodes + 1, np.int64), np.zeros(nodes, np.int32)
+        self._sources, self._filled = np.empty(links_max, np.int32), 0
+
+    def add(self, sources: NDArray[np.int64], targets: NDArray[np.int64]) -> None:
+        self._sources[self._filled : self._filled + len(sources)] = sources
+        self._filled += len(sources)
+        np.add.at(self._pointers, targets + 1, 1)
+        np.add.at(self._links_of, sources, np.int32(1))  # of the array's own type: a plain 1 takes fifty times as long
+
+    def finish(self) -> LinkMatrix:
+        np.cumsum(self._pointers, out=self._pointers)
+        return LinkMatrix(self._pointers, self._sources[: self._filled], self._links_of)
 
 
 def _pairs(connection: apsw.Connection) -> Iterator[NDArray[np.int64]]:
@@ -217,14 +233,6 @@ def _pairs(connection: apsw.Connection) -> Iterator[NDArray[np.int64]]:
         yield piece[ends]
         held = piece[-1:]
     yield held
-
-
-def _allocate_links(links: int, folder: Path) -> IntArray:
-    if links <= LINKS_IN_MEMORY:
-        return np.empty(links, np.int32)
-    with tempfile.TemporaryFile(dir=folder) as file:  # without a name: the system removes it with its last mapping
-        file.truncate(4 * links)
-        return np.memmap(file, np.int32, "r+", shape=(links,))
 
 
 # -- hosts and sites ---------------------------------------------------------------------------------------------------
@@ -301,12 +309,12 @@ def _compute_rankings(data: DataDirectory) -> RankFileHeader:
     with closing(open_reader(data)) as connection, graph_file(data).errors(connection):
         found = read_graph(connection, data.graph)
         names = _names(connection, found)
-    counting = len(found.links.sources)
+    counting = found.links.links
     values = _ranks(data, found, names)
     found.links = NO_LINKS  # frees memory for the rest
     _write_sites(data, found, names, values, clock.now())
     stated = RankFileHeader(found.incarnation, found.turned, found.nodes, counting, clock.now(), boottime() - begun)
-    rank_file.write_ranks(data, stated, values.tobytes())
+    rank_file.write_ranks(data, stated, values.data)
     return stated
 
 
@@ -317,7 +325,11 @@ def _ranks(data: DataDirectory, found: GraphArrays, names: GroupNames) -> NDArra
     block_of = np.array([*(numbers[name] for name in names.collections), len(numbers)], np.int32)
     before = RankFile.open(data, found.incarnation).values
     start = np.asarray(before, np.float32) if len(before) else None
-    return pagerank(found.links, block_of[found.groups], start).ranks
+    links, blocks = found.links, block_of[found.groups]
+    if isinstance(links, LinkMatrix):
+        return pagerank(links, blocks, start).ranks
+    with closing(links):
+        return pagerank_on_disk(links, data.graph, blocks, start).ranks
 
 
 def _names(connection: apsw.Connection, found: GraphArrays) -> GroupNames:
@@ -345,7 +357,11 @@ def _write_sites(
     site_of = np.array(names.site_of, np.int64)
     hosts = host_graph(keys, counts, len(names.keys))
     among = host_graph(*site_pairs(keys, counts, site_of), len(names.sites))
-    weights = np.bincount(found.groups, weights=values, minlength=len(names.keys))[: len(names.keys)].astype(np.float64)
+    weights = np.zeros(len(names.keys) + 1)  # the last one: empty places
+    for first in range(0, len(values), NODES_SUMMED_AT_ONCE):
+        nodes = slice(first, first + NODES_SUMMED_AT_ONCE)
+        weights += np.bincount(found.groups[nodes], values[nodes], len(weights))
+    weights = weights[:-1]
     path = sites.path_of(data)
     new = path.with_name(path.name + ".new")
     try:

@@ -157,9 +157,17 @@ class Followers:
 
     def catch_up_of(self, collection: str) -> CaughtUp:
         """A check whether all that is archived of a collection until now has reached the followers, or no follower is
-        wanted."""
+        wanted. Where nodes share their archive, only the owner of the graph knows whether its weights are delivered."""
+        from tarrafa.graph import follower as graph
+
         passage = FollowerCatchUp(self._data, collection, self.archived())
-        return lambda: self.are_dismissed or passage.is_complete()
+
+        def has_caught_up() -> bool:
+            if self.are_leased and not graph.has_begun(self._data, self.graph_epoch):
+                return False
+            return self.are_dismissed or passage.is_complete()
+
+        return has_caught_up
 
     def are_caught_up(self) -> bool:
         """Whether everything archived is in graph, index and triple store, and its weights are in the frontier; or no
