@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -25,14 +26,22 @@ def programs() -> Path | None:
     """Where initdb and pg_ctl are."""
     found = [path.parent for folder in FOLDERS for path in sorted(Path(folder).glob("*/bin/initdb"))]
     if (here := shutil.which("initdb")) is not None:
-        found.append(Path(here).parent)
+        found.append(Path(here).resolve().parent)  # beside it are the other programs
     return found[-1] if found else None
 
 
 class Postgres:
-    """One server, which can be stopped and started again. PostgreSQL does not run as root: then it runs as another."""
+    """One server, which can be stopped and started again. PostgreSQL does not run as root: then it runs as another.
+    `standby_of`: it is a streaming standby of that server until it is promoted."""
 
-    def __init__(self, listen: str = "127.0.0.1", password: str = "", *, durable: bool = False) -> None:
+    def __init__(
+        self,
+        listen: str = "127.0.0.1",
+        password: str = "",
+        *,
+        durable: bool = False,
+        standby_of: "Postgres | None" = None,
+    ) -> None:
         self._bin = programs()
         assert self._bin is not None, WHY_NOT
         self.folder = Path(tempfile.mkdtemp(prefix="pg"))
@@ -42,17 +51,22 @@ class Postgres:
         self._held = reserve_port()  # also while it is stopped
         self.port: int = self._held.getsockname()[1]
         self._listen, self._password, self._durable = listen, password, durable
+        atexit.register(self.remove)
+        data = str(self.folder / "data")
+        if standby_of is not None:
+            self._run("pg_basebackup", "-R", "-N", "-c", "fast", "-D", data, "-d", standby_of.address())
+            self.start()
+            return
         how = ["--auth=trust"]
         if password:
             secret = self.folder / "password"
             secret.write_text(password)
             shutil.chown(secret, self._user)
             how = ["--auth=scram-sha-256", f"--pwfile={secret}"]
-        self._run("initdb", "-D", str(self.folder / "data"), "-U", "postgres", "-E", "UTF8", "--locale=C", "-N", *how)
+        self._run("initdb", "-D", data, "-U", "postgres", "-E", "UTF8", "--locale=C", "-N", *how)
         if listen != "127.0.0.1":
             with (self.folder / "data" / "pg_hba.conf").open("a") as rules:
                 rules.write(f"host all all {listen}/24 trust\n")
-        atexit.register(self.remove)
         self.start()
 
     def _run(self, program: str, *arguments: str) -> None:
@@ -72,6 +86,16 @@ class Postgres:
 
     def stop(self, how: str = "fast") -> None:
         self._run("pg_ctl", "-D", str(self.folder / "data"), "-m", how, "-w", "stop")
+
+    def wait_for_standbys(self) -> None:
+        """From now on each commit waits until a standby has it."""
+        with psycopg.connect(self.address(), autocommit=True) as connection:
+            connection.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
+            connection.execute("SELECT pg_reload_conf()")
+
+    def promote(self) -> None:
+        with psycopg.connect(self.address(), autocommit=True) as connection:
+            assert connection.execute("SELECT pg_promote()").fetchone() == (True,)
 
     def hang(self) -> None:
         """Stop its processes: connections stay, nothing answers."""
@@ -109,6 +133,11 @@ class Postgres:
         with psycopg.connect(self.address(name), autocommit=True, password=self._password or None) as connection:
             connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
         return self.address(name)
+
+
+def address_of_all(servers: Sequence[Postgres], database: str = "postgres") -> str:
+    """One address with the hosts of several servers."""
+    return f"postgresql://postgres@{','.join(f'127.0.0.1:{one.port}' for one in servers)}/{database}"
 
 
 @cache

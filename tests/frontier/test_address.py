@@ -92,12 +92,15 @@ SECRETIVE = [
     f"postgresql://tarrafa:{SECRET}@one:5432,two:5432/urls?sslmode=require",
     f"postgresql://tarrafa@db/urls?password={SECRET}&sslmode=require",
     f"postgresql:///urls?host=/run/postgresql&user=tarrafa&password={SECRET}",
+    f"postgresql://tarrafa:{SECRET}@one:5432,[::1]:5433/urls?target_session_attrs=read-write",
     f"postgresql://db/urls?sslpassword={SECRET}",
 ]
 SLIPS = [
     f"postgresql://tarrafa:{SECRET}",  # the host was forgotten
     f"postgresql://tarrafa:{SECRET}/x@db/urls",  # a character that should have been escaped
     f"postgresql://tarrafa:x?{SECRET}@db/urls",
+    f"postgresql://tarrafa:x@{SECRET}@db/urls",
+    f"postgresql://tarrafa:x@one,tarrafa:{SECRET}@two/urls",  # a login belongs to all hosts
     f"postgresql://tarrafa:[{SECRET}@db/urls",
     f"postgre://tarrafa:{SECRET}@db/urls",
     f"tarrafa:{SECRET}@db",
@@ -118,6 +121,11 @@ def test_a_password_is_never_shown_and_never_taken_from_the_command_line(text):
     assert SECRET not in str(error.value)
     assert FRONTIER_VARIABLE in str(error.value)
     assert "PGPASSWORD" in str(error.value)
+
+
+def test_an_address_with_several_hosts_is_shown_whole():
+    text = "postgresql://tarrafa@one:5432,[::1]:5433,three/urls?target_session_attrs=read-write"
+    assert str(parse_address([text])) == redact_address(text) == text
 
 
 @pytest.mark.parametrize("text", SLIPS)

@@ -2,7 +2,8 @@
 
     unix:PATH                        the frontier server of a data directory on this machine (DATA/run/frontier.sock)
     tcp://HOST:PORT                  a frontier server on another machine (`tarrafa frontier serve`), with a token
-    postgresql://USER@HOST:PORT/DB   one PostgreSQL server, or several, in order
+    postgresql://USER@HOST:PORT/DB   one PostgreSQL server, or several, in order; a server that fails over to another
+                                     machine has the hosts of all: postgresql://USER@HOST:PORT,HOST:PORT/DB
 
 Promises: an address never shows its secrets, in no message and in no list of processes: children get it through their
 environment.
@@ -158,6 +159,8 @@ def _check_dsn(dsn: str, where: str) -> None:
     try:
         parts = urlsplit(dsn)
         _ = None if "," in parts.netloc else parts.port  # libpq allows a list of hosts
+        if parts.netloc.count("@") > 1:  # libpq would take the rest of a password for a host, and show it
+            raise ValueError
     except ValueError:  # its message might quote a password
         raise ConfigError(
             f"{where}: {redact_address(dsn)!r}: not an address of a PostgreSQL server; "
@@ -174,7 +177,9 @@ def redact_address(text: str) -> str:
     if not colon or "@" in query:
         return f"{scheme}://…" if colon else re.sub(".*@", "…@", text)
     login, at, place = rest.rpartition("@")
-    place = re.sub(r":(?!\d+([,/]|$))[^,/]*", ":…", place) if not place.startswith("[") else place
+    place = ",".join(
+        host if host.startswith("[") else re.sub(r":(?!\d+(/|$))[^/]*", ":…", host) for host in place.split(",")
+    )
     if not scheme.startswith("postgres"):  # no other address has a user, or settings
         return f"{scheme}://{'…@' if at else ''}{place}{'?…' if query else ''}"
     shown = "&".join(f"{key}={value}" for key, value in parse_qsl(query) if key not in SECRET_KEYS)

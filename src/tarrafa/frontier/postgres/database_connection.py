@@ -2,11 +2,15 @@
 
 Promises: a call that conflicts with another call's change is tried again; an unreachable database is waited for, and
 the call is repeated then, which is harmless because committed changes are not lost. A silent server, whose machine or
-processes hang while its network still acknowledges, is noticed within seconds. No message shows a password.
+processes hang while its network still acknowledges, is noticed within seconds. Of an address with several hosts, the
+one that accepts changes is used: after a failover the new primary, never a standby, and never another server than
+before. No message shows a password.
 """
 
 import contextlib
+import itertools
 import random
+import re
 import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
@@ -14,7 +18,7 @@ from typing import TypeVar
 import psycopg
 from psycopg import errors as pg
 from psycopg.abc import PQGen
-from psycopg.conninfo import conninfo_to_dict
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from tarrafa.clock import boottime
 from tarrafa.errors import ConfigError, DataError, DiskFull, FrontierError, Unreachable
@@ -31,22 +35,27 @@ SETTINGS = {
     "idle_in_transaction_session_timeout": "5s", "statement_timeout": "10min", "lock_timeout": "60s",
     "tcp_keepalives_idle": "5", "tcp_keepalives_interval": "2", "tcp_keepalives_count": "3",
 }  # fmt: skip
+PREPARE = "SELECT (SELECT system_identifier FROM pg_control_system()), " + ", ".join(
+    f"set_config('{name}', '{value}', false)" for name, value in SETTINGS.items()
+)
 CONNECTION = {
     "connect_timeout": SILENCE_S, "keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3,
-    "tcp_user_timeout": 10_000, "application_name": "tarrafa",
+    "tcp_user_timeout": 10_000, "application_name": "tarrafa", "target_session_attrs": "read-write",
 }  # fmt: skip
 PERMANENT_ERRORS = (
     "authentication failed", "does not exist", "no password supplied", "pg_hba.conf", "permission denied",
-    "Servname not supported", "invalid port",
+    "Servname not supported", "invalid port", "could not match",
 )  # fmt: skip
+FAILURE_OF_A_HOST = re.compile(r"\n- host: .*?, hostaddr: \S+: ")  # psycopg lists them, if the address has several
 T = TypeVar("T")
 
 
 class WatchedConnection(psycopg.Connection[Row]):
     """Closes itself when the server is silent. A server at work on a long statement, or waiting for a lock, still
-    accepts another connection; a stopped one does not."""
+    accepts another connection; a stopped one does not. The check is of this very server, by `own_dsn`: another host of
+    the same address would answer for it."""
 
-    dsn = ""
+    own_dsn = ""
 
     def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
         return super().wait(self._watch(gen), interval, timeout)
@@ -66,7 +75,7 @@ class WatchedConnection(psycopg.Connection[Row]):
 
     def _check_server(self) -> None:
         try:
-            psycopg.connect(self.dsn, connect_timeout=SILENCE_S).close()
+            psycopg.connect(self.own_dsn, connect_timeout=SILENCE_S).close()
         except pg.ConnectionTimeout:
             self.close()
             raise psycopg.OperationalError(f"no answer for {2 * SILENCE_S} s") from None
@@ -81,6 +90,7 @@ class DatabaseConnection:
         self.where, self._dsn, self._patience_s = describe_dsn(dsn), dsn, patience_s
         self.losses = 0  # number of lost connections: each loses its pending answers and its locks
         self._connection: psycopg.Connection[Row] | None = None
+        self._system: int | None = None  # the server's identifier, which its standbys share
         self._locks: set[int] = set()  # advisory locks that the connection holds
         self.connect()
 
@@ -91,9 +101,17 @@ class DatabaseConnection:
             self._drop()
         with translate_errors(self.where):
             connection = WatchedConnection.connect(self._dsn, autocommit=True, **CONNECTION)  # type: ignore[arg-type]
-            connection.dsn = self._dsn
-            connection.execute("SELECT " + ", ".join(f"set_config('{k}', '{v}', false)" for k, v in SETTINGS.items()))
-        self._connection = connection
+            info = connection.info
+            connection.own_dsn = make_conninfo(self._dsn, host=info.host, hostaddr=info.hostaddr, port=info.port)
+            row = connection.execute(PREPARE).fetchone()
+        assert row is not None
+        if self._system not in (None, row[0]):
+            connection.close()
+            raise ConfigError(
+                f"{self.where}: another server than before answers here; the hosts of one address are one server and"
+                " its standbys (docs/cluster.md)"
+            )
+        self._system, self._connection = row[0], connection
         return connection
 
     def close(self) -> None:
@@ -124,7 +142,7 @@ class DatabaseConnection:
                 time.sleep(random.uniform(0.0, 0.01 * attempts))
             except (pg.DiskFull, pg.OutOfMemory) as error:
                 raise DiskFull(f"{self.where}: {error}") from None
-            except psycopg.OperationalError as error:
+            except (psycopg.OperationalError, pg.ReadOnlySqlTransaction) as error:  # the latter: a primary no more
                 self._wait_for_database(error, patience)
             except psycopg.Error as error:  # nothing is left of a connection that the server closed
                 if self._connection is None or not self._connection.closed:
@@ -173,8 +191,9 @@ def translate_errors(where: str) -> Iterator[None]:
     try:
         yield
     except psycopg.OperationalError as error:
-        said = " ".join(str(error).split())
-        if any(words in said for words in PERMANENT_ERRORS):
+        failures = FAILURE_OF_A_HOST.split(str(error))[1:] or [str(error)]
+        said = "; ".join(failure.strip().partition("\n")[0] for failure in failures)  # the rest are hints
+        if all(any(words in failure for words in PERMANENT_ERRORS) for failure in failures):
             raise ConfigError(f"{where}: {said}") from None
         raise Unreachable(message("{server}: no database answers here ({error})", server=where, error=said)) from None
     except pg.Error as error:
@@ -187,8 +206,12 @@ def describe_dsn(dsn: str) -> str:
         parts = conninfo_to_dict(dsn)
     except psycopg.ProgrammingError:  # its message shows the password too
         raise ConfigError("not the address of a PostgreSQL database; write postgresql://user@host:port/name") from None
-    with contextlib.suppress(KeyError):
-        del parts["password"]
     user = f"{parts['user']}@" if parts.get("user") else ""
-    port = f":{parts['port']}" if parts.get("port") else ""
-    return f"postgresql://{user}{parts.get('host') or ''}{port}/{parts.get('dbname') or ''}"
+    hosts = str(parts.get("host") or parts.get("hostaddr") or "").split(",")
+    ports = str(parts.get("port") or "").split(",")
+    ports *= len(hosts) if len(ports) == 1 else 1  # one port is that of every host
+    places = [
+        (f"[{host}]" if ":" in host else host) + (f":{port}" if port else "")
+        for host, port in itertools.zip_longest(hosts, ports, fillvalue="")
+    ]
+    return f"postgresql://{user}{','.join(places)}/{parts.get('dbname') or ''}"
