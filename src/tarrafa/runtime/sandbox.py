@@ -1,8 +1,8 @@
 """A sandboxed child process that answers one message at a time, without network, under limits of memory.
 
 Promises: the process is started when it is first needed, does not receive the terminal's Ctrl-C, ends with its parent,
-and may be killed at any moment; the next message starts another one. The child has given up the network, writing files
-and new privileges before it reads its first message, as far as the system allows.
+and may be killed at any moment; the next message starts another one. The child has no secret in its environment, and has
+given up the network, writing files and new privileges before it reads its first message, as far as the system allows.
 Knows nothing of the content of the messages.
 """
 
@@ -28,7 +28,14 @@ PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 22, 2
 SOCKET_CALLS = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}  # AUDIT_ARCH_…, the number of socket()
 OTHER_NUMBERS, IO_URING_SETUP = 0x40000000, 425  # the numbers of x32 begin there
 LENGTH_BYTES = 4
+# Of variables with the keys of an object store, the password of a database, tokens and addresses that may hold one.
+SECRET_PREFIXES = ("AWS_", "PG", "TARRAFA_FRONTIER", "TARRAFA_TOKEN", "TARRAFA_SMTP", "TARRAFA_WEBHOOK_SECRET")
 READY = b"ready"
+
+
+def environment_without_secrets() -> dict[str, str]:
+    """Our environment for a process that reads what others have written: without keys, passwords and addresses."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(SECRET_PREFIXES)}
 
 
 class SandboxProcess:
@@ -70,7 +77,7 @@ class SandboxProcess:
                     stdin=subprocess.DEVNULL,
                     stderr=self._stderr,
                     pass_fds=[theirs.fileno()],
-                    env=os.environ | ONE_THREAD | FEW_ARENAS,
+                    env=environment_without_secrets() | ONE_THREAD | FEW_ARENAS,
                 )
             self._streams = await asyncio.open_connection(sock=ours, limit=self._answer_bytes_max)
             with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):

@@ -53,6 +53,20 @@ def large(body: bytes) -> bytes:
     return body + b"<!--" + b"x" * 100_000 + b"-->"
 
 
+async def test_the_process_that_reads_has_no_secret_in_its_environment(parser, monkeypatch):
+    secrets = {
+        "AWS_SECRET_ACCESS_KEY": "of-the-store", "PGPASSWORD": "of-the-database", "TARRAFA_TOKEN": "of-the-nodes",
+        "TARRAFA_FRONTIER": "postgresql://u:of-the-url@h/d", "TARRAFA_WEBHOOK_SECRET": "of-the-webhook",
+    }  # fmt: skip
+    for name, value in secrets.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("HARMLESS", "of-no-use")
+    await parser.parse(job(large(PAGE)))
+    (child,) = children()
+    environment = Path(f"/proc/{child}/environ").read_bytes()
+    assert b"of-no-use" in environment and b"of-the" not in environment
+
+
 def test_small_and_plain_pages_are_tame():
     assert is_harmless(job(PAGE * 100))
     assert is_harmless(job(b"<p><b>x</b>" * 300))
