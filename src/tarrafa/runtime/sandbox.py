@@ -1,8 +1,8 @@
 """A sandboxed child process that answers one message at a time, without network, under limits of memory.
 
 Promises: the process is started when it is first needed, does not receive the terminal's Ctrl-C, ends with its parent,
-and may be killed at any moment; the next message starts another one. The child has no secret in its environment, and has
-given up the network, writing files and new privileges before it reads its first message, as far as the system allows.
+and may be killed at any moment; the next message starts another one. The child has no secret in its environment. Before
+it reads its first message it has given up the network, writing files and new privileges, as far as the system allows.
 Knows nothing of the content of the messages.
 """
 
