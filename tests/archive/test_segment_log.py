@@ -1,7 +1,6 @@
 """The segment log: what is appended on one machine is read on all, in one order, and nothing else ever is."""
 
 import os
-import shutil
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -50,8 +49,17 @@ class Cluster:
     def __init__(self, folder: Path, store: str) -> None:
         self.folder, self.dsn = folder, postgres_process.a_server().database(f"log{os.getpid()}")
         PostgresFrontier([self.dsn], SUFFIXES)._first.connect().close()  # its first client makes the tables
-        self.manifest = PostgresManifest(self.dsn)
+        self._manifests: list[PostgresManifest] = []
+        self.manifest = self.new_manifest()
         self.log = self.manifest.create(store)
+
+    def new_manifest(self) -> PostgresManifest:
+        self._manifests.append(PostgresManifest(self.dsn))
+        return self._manifests[-1]
+
+    def close(self) -> None:
+        for manifest in self._manifests:
+            manifest.close()
 
     def join(self, worker: int) -> None:
         """What the frontier does when a worker registers."""
@@ -68,7 +76,7 @@ class Cluster:
 
     def writer(self, worker: int, **options: Any) -> SegmentWriter:
         self.join(worker)
-        return SegmentWriter(PostgresManifest(self.dsn), self.log, worker, lambda: True, **options)
+        return SegmentWriter(self.new_manifest(), self.log, worker, lambda: True, **options)
 
     def machine(self, name: str) -> DataDirectory:
         data = DataDirectory(self.folder / name)
@@ -76,7 +84,7 @@ class Cluster:
         return data
 
     def mirror(self, name: str) -> LogMirror:
-        return LogMirror(self.machine(name), PostgresManifest(self.dsn), self.log)
+        return LogMirror(self.machine(name), self.new_manifest(), self.log)
 
     def store(self) -> ObjectStore:
         return ObjectStore(self.log.store)
@@ -92,12 +100,14 @@ def cluster(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
     store = f"file://{tmp_path}/store" if request.param == "folder" else f"s3://tests/{tmp_path.name}"
     found = Cluster(tmp_path, store)
     yield found
-    found.manifest.close()
+    found.close()
 
 
 @pytest.fixture
-def folder_cluster(tmp_path: Path) -> Cluster:
-    return Cluster(tmp_path, f"file://{tmp_path}/store")
+def folder_cluster(tmp_path: Path) -> Iterator[Cluster]:
+    found = Cluster(tmp_path, f"file://{tmp_path}/store")
+    yield found
+    found.close()
 
 
 def write(writer: SegmentWriter, numbers: range) -> None:
@@ -186,7 +196,7 @@ def test_a_release_waits_for_an_append_and_an_append_for_a_release(folder_cluste
 
         def append() -> None:
             try:
-                PostgresManifest(cluster.dsn).append(NewSegment(1, 1, "x", 1, b"", 1, b"", 0))
+                cluster.new_manifest().append(NewSegment(1, 1, "x", 1, b"", 1, b"", 0))
             except LeaseLost as error:
                 errors.append(error)
 
@@ -220,7 +230,7 @@ def test_segments_of_many_writers_have_no_gap(folder_cluster):
     seen: list[int] = []
 
     def append(worker: int) -> None:
-        manifest = PostgresManifest(cluster.dsn)
+        manifest = cluster.new_manifest()
         for sequence in range(each):
             manifest.append(
                 NewSegment(worker, sequence, f"{worker}-{sequence}", worker, b"", sequence + 1, b"", sequence)
@@ -345,7 +355,7 @@ def test_orphans_of_workers_that_are_gone_are_swept_and_of_no_others(cluster):
     assert visits(cluster.machine("a")) == all_of(range(4))
 
 
-def test_a_store_that_is_away_is_waited_for_and_nothing_is_lost(tmp_path, monkeypatch):
+def test_a_store_that_is_away_is_waited_for_and_nothing_is_lost(folder_cluster):
     class AwayStore(ObjectStore):
         away = 2
 
@@ -355,7 +365,7 @@ def test_a_store_that_is_away_is_waited_for_and_nothing_is_lost(tmp_path, monkey
                 raise Unreachable("the store is away")
             super().put(name, content)
 
-    cluster, said = Cluster(tmp_path, f"file://{tmp_path}/store"), list[str]()
+    cluster, said = folder_cluster, list[str]()
     writer = cluster.writer(1, store=AwayStore(cluster.log.store), print_line=said.append)
     write(writer, range(2))
     assert len(said) == 2 and "waiting" in said[0] and "going on" in said[1]
@@ -364,13 +374,12 @@ def test_a_store_that_is_away_is_waited_for_and_nothing_is_lost(tmp_path, monkey
     assert visits(cluster.machine("a")) == all_of(range(2))
 
 
-def test_a_writer_without_its_leases_does_not_wait_for_the_store(tmp_path):
-    cluster = Cluster(tmp_path, f"file://{tmp_path}/store")
+def test_a_writer_without_its_leases_does_not_wait_for_the_store(folder_cluster):
+    cluster = folder_cluster
     cluster.join(1)
-    writer = SegmentWriter(PostgresManifest(cluster.dsn), cluster.log, 1, lambda: False)
+    writer = SegmentWriter(cluster.new_manifest(), cluster.log, 1, lambda: False)
     with pytest.raises(LeaseLost):
         write(writer, range(1))
-    shutil.rmtree(tmp_path / "store", ignore_errors=True)
     assert cluster.manifest.segments(1, 1) == []
 
 

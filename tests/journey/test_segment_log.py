@@ -5,7 +5,6 @@ import shutil
 import signal
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import psycopg
@@ -46,20 +45,23 @@ def engines(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Postgres, Seaweed
     store.remove()
 
 
-@dataclass
 class LogReader:
-    """The log as a machine of its own sees it, brought by the product's mirror and read by the product's reader."""
+    """The log as a machine of its own sees it, brought by the product's mirror and read by the product's reader. Use it
+    in a `with`."""
 
-    cluster: PostgresCluster
-    data: DataDirectory = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.data = DataDirectory(self.cluster.folder / "reader")
+    def __init__(self, cluster: PostgresCluster) -> None:
+        self.data = DataDirectory(cluster.folder / "reader")
         self.data.create()
-        self.manifest = PostgresManifest(self.cluster.dsns[0])
+        self.manifest = PostgresManifest(cluster.dsns[0])
         log = self.manifest.identity()
         assert log is not None
         self.log = log
+
+    def __enter__(self) -> "LogReader":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.manifest.close()
 
     def records(self) -> list[VisitRecord]:
         with LogMirror(self.data, self.manifest, self.log) as mirror:
@@ -98,7 +100,12 @@ def in_links_by_the_frontier(dsn: str) -> dict[bytes, int]:
 
 def assert_one_system(cluster: PostgresCluster, *names: str) -> None:
     """The log has what is there, each visit once; every machine has the log, and says the same."""
-    world, reader = cluster.journey.world, LogReader(cluster)
+    with LogReader(cluster) as reader:
+        _assert_one_system(cluster, reader, *names)
+
+
+def _assert_one_system(cluster: PostgresCluster, reader: LogReader, *names: str) -> None:
+    world = cluster.journey.world
     truth = expected_requests(world, [world.root(1)], types=TYPES, sitemaps=True)
     records = reader.records()
     numbers = [(record.url, record.visit) for record in records]
@@ -132,15 +139,15 @@ def assert_no_orphan_is_left(reader: LogReader) -> None:
 
 def wait_until_followed(cluster: PostgresCluster, process: Process, *names: str) -> None:
     """Until the followers of these machines have read the whole log."""
-    end = PostgresManifest(cluster.dsns[0]).lengths().visits_end
+    from tarrafa.captures import follower as captures
+    from tarrafa.graph import follower as graph
+    from tarrafa.index import follower as index
+
+    with LogReader(cluster) as reader:
+        until = {reader.log.file: reader.manifest.lengths().visits_end}
 
     def followed(name: str) -> bool:
-        from tarrafa.captures import follower as captures
-        from tarrafa.graph import follower as graph
-        from tarrafa.index import follower as index
-
         data = DataDirectory(cluster.folder / name)
-        until = {LogReader(cluster).log.file: end}
         return not (graph.behind(data, until) or index.behind(data, until) or captures.behind(data, until))
 
     for name in names:
@@ -170,7 +177,7 @@ def test_machines_burn_and_stand_still_and_nothing_is_lost(tmp_path, engines):
     database, store = engines
     world = World(seed=8, hosts=60, pages=400)
     cluster = a_log_cluster(tmp_path, world, database)
-    cluster.journey.delay_s = 0.2
+    cluster.journey.delay_s = 1.0  # hosts with many pages are still being visited when the store is away
     with cluster.journey.web:
         try:
             a, b, c = (cluster.node(name) for name in "abc")
@@ -183,7 +190,6 @@ def test_machines_burn_and_stand_still_and_nothing_is_lost(tmp_path, engines):
             cluster.wait_until_visited(goal // 4, a)
             b.kill()  # it burns, with its disk
             shutil.rmtree(tmp_path / "b")
-            cluster.wait_until_visited(goal * 3 // 8, a)
             c.signal(signal.SIGSTOP)
             began = boottime()
             store.kill()
