@@ -25,6 +25,7 @@ from tarrafa.testweb.http.request_log import LoggedRequest, measure_politeness, 
 from tarrafa.testweb.http.web_process import WebProcess, start_process
 from tarrafa.testweb.oracle import ExpectedRequests
 from tarrafa.testweb.world.hosts import World
+from tests.wait import block_until
 from tests.warc_check import check_warc_file
 
 TYPES = ("text/html", "application/xhtml+xml", "text/plain")
@@ -108,9 +109,20 @@ def a_journey(folder: Path, world: World, *, addresses: bool = False, latency_s:
 
 
 def kill_group(process: "subprocess.Popen[str]") -> None:
-    """SIGKILL to the whole process group: no one gets to say goodbye."""
+    """SIGKILL to the whole process group: no one gets to say goodbye. Returns when all are gone, with their locks."""
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
+    block_until(lambda: not is_group_alive(process.pid), "the group is gone")
+
+
+def is_group_alive(group: int) -> bool:
+    """Whether a process of the group still runs; one that is dead, and that nobody has waited for, does not."""
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, _, of_group = path.read_text().rpartition(")")[2].split()[:3]
+            if int(of_group) == group and state not in "ZX":
+                return True
+    return False
 
 
 def assert_polite(journey: Journey, aside: Callable[[str], object] = lambda host: None) -> None:
