@@ -149,8 +149,8 @@ def test_the_files_of_the_log_are_warc_files_that_other_programs_read(cluster):
     write(cluster.writer(1), range(3))
     with cluster.mirror("a") as mirror:
         mirror.pull()
-    for path in sorted(cluster.machine("a").archive.glob("*.warc.gz")):
-        check_warc_file(path)
+    meta, warc = sorted(cluster.machine("a").archive.glob("*.warc.gz"))
+    assert (check_warc_file(meta), check_warc_file(warc)) == (7, 7), "three visits and a description in each"
 
 
 def test_a_follower_goes_on_where_it_was(cluster):

@@ -9,7 +9,6 @@ whose leases are gone writes nothing more. A killed writer leaves objects withou
 import time
 from collections.abc import Callable
 from io import BytesIO
-from threading import Event
 
 from tarrafa.archive.segment_log.object_store import ObjectStore
 from tarrafa.archive.segment_log.segment import (
@@ -58,7 +57,6 @@ class SegmentWriter:
         self._print_line = print_line
         self._sequence = 0
         self._open: _OpenSegment | None = None
-        self._closed = Event()
 
     @property
     def file_pair(self) -> int:
@@ -91,7 +89,7 @@ class SegmentWriter:
                 new = put_segment(self._store, self._log, self._worker, sequence, warc, meta, visits_end)
                 break
             except Unreachable as error:
-                if not self._may_write() or self._closed.is_set():
+                if not self._may_write():
                     raise
                 if not is_waiting:
                     self._print_line(f"waiting: {error}")
@@ -107,12 +105,8 @@ class SegmentWriter:
         self._manifest.append(new)
 
     def close(self) -> None:
-        """Publish what was appended last, if the store answers."""
-        self._closed.set()
-        try:
-            self.prepare_commit()()
-        finally:
-            self._manifest.close()
+        """What was appended since the last commit is dropped: its visits were never finished."""
+        self._manifest.close()
 
     def _records(self) -> RecordPair:
         if self._open is None:
