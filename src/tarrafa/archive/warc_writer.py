@@ -289,8 +289,6 @@ class ArchiveWriter(Protocol):
     """Appends visits to an archive. `append` is fast and runs on the event loop; the function that `prepare_commit`
     returns is slow."""
 
-    commit_every_s: float  # a visit waits at most so long for its commit
-
     @property
     def file_pair(self) -> int:
         """The number of the pair of files for the next record: each begins with the configurations."""
@@ -312,8 +310,6 @@ class ArchiveWriter(Protocol):
 
 class WarcWriter:
     """The archive of one machine: files in a directory, made durable by fsync."""
-
-    commit_every_s = 0.2
 
     def __init__(self, directory: Path, worker: str, stamp: float) -> None:
         self._directory = directory

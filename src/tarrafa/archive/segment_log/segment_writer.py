@@ -24,7 +24,6 @@ from tarrafa.i18n import message
 from tarrafa.model import Note, VisitRecord
 from tarrafa.runtime.terminal import print_note
 
-COMMIT_EVERY_S = 1.0  # two objects and a row a second for each worker
 RETRY_PAUSE_S, RETRY_PAUSE_S_MAX = 0.5, 5.0
 
 
@@ -40,8 +39,6 @@ class _OpenSegment:
 
 class SegmentWriter:
     """Appends to the log for one worker; `may_write` says whether it still holds its leases."""
-
-    commit_every_s = COMMIT_EVERY_S
 
     def __init__(
         self,
