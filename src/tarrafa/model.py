@@ -514,7 +514,14 @@ class DeletedNote(msgspec.Struct, frozen=True, tag="deleted"):
     frontier_time: float = msgspec.field(default=0.0, name="told")
 
 
-Note = CollectionNote | HostNote | ListingNote | RebuiltNote | DeletedNote
+class TakedownNote(msgspec.Struct, frozen=True, tag="takedown"):
+    """A line of the takedown log (`takedown.TakedownEntry`), in a segment log: every machine adds it to its own."""
+
+    entry: msgspec.Raw
+
+
+Note = CollectionNote | HostNote | ListingNote | RebuiltNote | DeletedNote | TakedownNote
+CollectionlessNote = RebuiltNote | TakedownNote
 
 
 class DeclaredEntity(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -1,12 +1,9 @@
 """The segment log: what is appended on one machine is read on all, in one order, and nothing else ever is."""
 
-import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
 
 import msgspec
 import psycopg
@@ -29,100 +26,16 @@ from tarrafa.archive.warc_reader import (
 )
 from tarrafa.archive.warc_writer import METADATA, WarcWriter, read_durable, recover_archive
 from tarrafa.errors import ConfigError, DataError, LeaseLost, Unreachable
-from tarrafa.frontier.postgres.postgres_frontier import PostgresFrontier
 from tarrafa.frontier.postgres.segment_manifest import PostgresManifest
 from tarrafa.model import Listing, ListingNote
 from tarrafa.runtime.data_dir import DataDirectory
+from tests.archive.log_cluster import all_of, visits, write
 from tests.archive.test_warc_files import a_record, an_exchange
 from tests.contract import postgres_process
-from tests.contract.frontier_bodies import SUFFIXES
-from tests.object_store_process import WHY_NOT, a_store, program
 from tests.wait import block_until
 from tests.warc_check import check_warc_file
 
 pytestmark = pytest.mark.skipif(postgres_process.programs() is None, reason=postgres_process.WHY_NOT)
-
-
-class Cluster:
-    """A frontier in PostgreSQL with a log, and its machines."""
-
-    def __init__(self, folder: Path, store: str) -> None:
-        self.folder, self.dsn = folder, postgres_process.a_server().database(f"log{os.getpid()}")
-        PostgresFrontier([self.dsn], SUFFIXES)._first.connect().close()  # its first client makes the tables
-        self._manifests: list[PostgresManifest] = []
-        self.manifest = self.new_manifest()
-        self.log = self.manifest.create(store)
-
-    def new_manifest(self) -> PostgresManifest:
-        self._manifests.append(PostgresManifest(self.dsn))
-        return self._manifests[-1]
-
-    def close(self) -> None:
-        for manifest in self._manifests:
-            manifest.close()
-
-    def join(self, worker: int) -> None:
-        """What the frontier does when a worker registers."""
-        with psycopg.connect(self.dsn, autocommit=True) as connection:
-            connection.execute(
-                "INSERT INTO number VALUES ('workers', %s) ON CONFLICT (name) DO UPDATE SET value = %s",
-                (worker, worker),
-            )
-            connection.execute("INSERT INTO worker VALUES (%s, %s, '', 1, 1, '', '', 0, 0, '')", (worker, f"w{worker}"))
-
-    def release(self, worker: int) -> None:
-        with psycopg.connect(self.dsn, autocommit=True) as connection:
-            connection.execute("DELETE FROM worker WHERE id = %s", (worker,))
-
-    def writer(self, worker: int, **options: Any) -> SegmentWriter:
-        self.join(worker)
-        return SegmentWriter(self.new_manifest(), self.log, worker, lambda: True, **options)
-
-    def machine(self, name: str) -> DataDirectory:
-        data = DataDirectory(self.folder / name)
-        data.create()
-        return data
-
-    def mirror(self, name: str) -> LogMirror:
-        return LogMirror(self.machine(name), self.new_manifest(), self.log)
-
-    def store(self) -> ObjectStore:
-        return ObjectStore(self.log.store)
-
-
-@pytest.fixture(params=["folder", "s3"])
-def cluster(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    if request.param == "s3":
-        if program() is None:
-            pytest.skip(WHY_NOT)
-        for name, value in a_store().environment.items():
-            monkeypatch.setenv(name, value)
-    store = f"file://{tmp_path}/store" if request.param == "folder" else f"s3://tests/{tmp_path.name}"
-    found = Cluster(tmp_path, store)
-    yield found
-    found.close()
-
-
-@pytest.fixture
-def folder_cluster(tmp_path: Path) -> Iterator[Cluster]:
-    found = Cluster(tmp_path, f"file://{tmp_path}/store")
-    yield found
-    found.close()
-
-
-def write(writer: SegmentWriter, numbers: range) -> None:
-    """One segment."""
-    for number in numbers:
-        writer.append(a_record(number), an_exchange(number))
-    writer.prepare_commit()()
-
-
-def visits(data: DataDirectory) -> list[str]:
-    return [entry.record.url.rpartition("/")[2] for entry in follow(data.archive, {})]
-
-
-def all_of(numbers: range) -> list[str]:
-    return list(map(str, numbers))
 
 
 def test_every_machine_reads_what_any_machine_wrote_at_the_same_place(cluster):

@@ -42,7 +42,7 @@ from tarrafa.archive.warc_writer import (
 )
 from tarrafa.errors import DataError
 from tarrafa.i18n import message
-from tarrafa.model import CollectionNote, DeletedNote, Note, RebuiltNote, UrlRole, VisitRecord
+from tarrafa.model import CollectionlessNote, CollectionNote, DeletedNote, Note, UrlRole, VisitRecord
 
 Cursor = dict[str, int]
 UrlFilter = Callable[[str], bool]
@@ -438,7 +438,7 @@ def survey_archive(
             if head.kind == RESOURCE:
                 note = decode_body(path, position, _decode_note, content)
                 # a collection in such a note may have no visits here
-                if not isinstance(note, RebuiltNote | DeletedNote):
+                if not isinstance(note, CollectionlessNote | DeletedNote):
                     found.names.add(note.collection)
                 if isinstance(note, CollectionNote):
                     first = found.configs.setdefault(note.collection, note)

@@ -32,7 +32,7 @@ from tarrafa.archive.revisit_record import is_unchanged, revisit_headers
 from tarrafa.clock import boottime
 from tarrafa.errors import DataError, write_errors
 from tarrafa.i18n import message
-from tarrafa.model import CollectionNote, DeletedNote, HostNote, ListingNote, Note, VisitRecord
+from tarrafa.model import CollectionNote, DeletedNote, HostNote, ListingNote, Note, TakedownNote, VisitRecord
 from tarrafa.runtime.data_dir import sync_directory
 
 WARCINFO, METADATA, CONVERSION, RESOURCE = "warcinfo", "metadata", "conversion", "resource"
@@ -49,6 +49,7 @@ BUFFER_BYTES = 1 << 20
 NOTE_URI = "urn:tarrafa:"  # of a note without a URL of its own
 COLLECTION_URI = f"{NOTE_URI}collection:"
 DELETED_URI = f"{NOTE_URI}deleted:"
+TAKEDOWN_URI = f"{NOTE_URI}takedown"
 # Of small records igzip makes as few bytes as any, in the least time. Most bytes are in large ones: there libdeflate
 # comes near to zlib's level 6 in a third of its time (decision 0357).
 SMALL_LEVEL, LARGE_LEVEL = 2, 3  # of igzip; of libdeflate
@@ -405,6 +406,8 @@ def _note_uri(note: Note) -> str:
         return f"{note.host}/robots.txt"
     if isinstance(note, DeletedNote):
         return f"{DELETED_URI}{note.collection}"
+    if isinstance(note, TakedownNote):
+        return TAKEDOWN_URI
     return note.url if isinstance(note, ListingNote) else f"{NOTE_URI}frontier"
 
 

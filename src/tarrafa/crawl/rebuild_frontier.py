@@ -46,6 +46,7 @@ from tarrafa.graph.graph_writer import graph_exists
 from tarrafa.model import (
     LISTING_ROLES,
     OLDER_VERSION,
+    CollectionlessNote,
     CollectionNote,
     HostNote,
     Listing,
@@ -256,7 +257,7 @@ class HistoryReplay:
     def _is_deleted(self, event: ArchiveEvent) -> bool:
         """Whether the event belongs to a deleted collection, even if another collection has its name now."""
         what = event.content
-        if isinstance(what, RebuiltNote):
+        if isinstance(what, CollectionlessNote):
             return False
         at = what.outcome.at if isinstance(what, VisitRecord) else event.at
         return at <= self._deleted.get(what.collection, -1.0)

@@ -156,7 +156,11 @@ class _SkippedRebuilt(msgspec.Struct, tag="rebuilt"):
     """Not counted."""
 
 
-_Note = _RunConfigured | _CollectionDeleted | HostNote | _SkippedListing | _SkippedRebuilt
+class _SkippedTakedown(msgspec.Struct, tag="takedown"):
+    """Not counted."""
+
+
+_Note = _RunConfigured | _CollectionDeleted | HostNote | _SkippedListing | _SkippedRebuilt | _SkippedTakedown
 _decode = msgspec.json.Decoder(_VisitMetadata).decode
 _decode_note: Callable[[bytes], _Note] = msgspec.json.Decoder(_Note).decode
 

@@ -4,7 +4,8 @@ Promises: bytes are checked against the manifest (length, xxh3-128) before anyth
 after its bytes, and all segments before it, are durable here; a mirror that was killed goes on where it was. A missing
 or damaged object stops it with a message that names the object: nothing behind it is published. A manifest that no
 longer agrees with what was read here (restored from an older backup, or of another log) is noticed, and nothing is
-changed. One process at a time, by the lock of `NAME.durable`, which other writers of the archive take, too.
+changed. Deletions and takedowns are applied first, as far as the log has them. One process at a time, by the lock of
+`NAME.durable`, which other writers of the archive take, too.
 """
 
 import fcntl
@@ -17,6 +18,7 @@ from threading import Event
 
 import msgspec
 
+from tarrafa.archive.segment_log.log_notes import LogNotes
 from tarrafa.archive.segment_log.object_store import ObjectStore
 from tarrafa.archive.segment_log.orphans import sweep_orphans
 from tarrafa.archive.segment_log.segment import (
@@ -102,6 +104,7 @@ class LogMirror:
     def __init__(self, data: DataDirectory, manifest: SegmentManifest, log: LogIdentity) -> None:
         self._manifest, self.store = manifest, ObjectStore(log.store)
         remember_log(data, log)
+        self._notes = LogNotes(data, manifest)
         self._archive, self._stem = data.archive, data.archive / log.file
         self._durable_fd = self._lock()
         try:
@@ -132,15 +135,16 @@ class LogMirror:
 
     def pull(self) -> int:
         """Bring the next segments; their number."""
+        self._notes.read_once()
         new = self._next_segments()
         if not new:
             return 0
-        names = [name for segment in new for name in object_names_of(segment.name)]
-        parts = [part for segment in new for part in (segment.warc, segment.meta)]
+        if any(segment.note for segment in new):
+            self._notes.read_once()  # appended since: before the visits behind them
         with write_errors(self._stem), self._stopping_downloads():
-            contents = self._downloads.map(self._download, names, parts)
-            for number, (part, content) in enumerate(zip(parts, contents, strict=True)):
-                _write_at(self._files[number % 2], content, part.start)
+            for segment, contents in zip(new, self._downloads.map(self._download, new), strict=True):
+                for file, part, content in zip(self._files, (segment.warc, segment.meta), contents, strict=True):
+                    _write_at(file, content, part.start)
             for descriptor in self._files:
                 os.fdatasync(descriptor)
         with self._rows:
@@ -180,7 +184,14 @@ class LogMirror:
                 )
         return found
 
-    def _download(self, name: str, part: SegmentPart) -> bytes:
+    def _download(self, segment: Segment) -> tuple[bytes, bytes]:
+        """The bytes of both parts."""
+        if segment.note:
+            return b"", segment.note
+        warc, meta = object_names_of(segment.name)
+        return self._get(warc, segment.warc), self._get(meta, segment.meta)
+
+    def _get(self, name: str, part: SegmentPart) -> bytes:
         content = self.store.get(name, part.size)
         if digest(content) != part.digest:
             raise DataError(

@@ -32,13 +32,15 @@ class SegmentPart(msgspec.Struct, frozen=True):
 
 
 class Segment(msgspec.Struct, frozen=True):
-    """A row of the manifest. `visits_end`: the end of the last visit's record in the meta file, so far."""
+    """A row of the manifest. `visits_end`: the end of the last visit's record in the meta file, so far. `note`: the
+    bytes of the meta part of a segment of notes (`log_notes`), which has no objects."""
 
     number: int
     name: str  # of its two objects, without their endings
     warc: SegmentPart
     meta: SegmentPart
     visits_end: int
+    note: bytes = b""
 
     @property
     def lengths(self) -> DurableLengths:
@@ -85,6 +87,9 @@ class SegmentManifest(Protocol):
 
     def segments(self, first: int, most: int) -> list[Segment]:
         """Some segments from this number on, in their order."""
+
+    def notes(self, after: int, most: int) -> list[Segment]:
+        """Some segments of notes behind this number, in their order."""
 
     def last_number(self) -> int:
         """How many segments there are."""

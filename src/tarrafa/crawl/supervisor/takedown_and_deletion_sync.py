@@ -4,7 +4,8 @@ A frontier on this machine has its takedown log beside its file, and all local p
 works for a frontier elsewhere has a data directory, and so a log, of its own. `TakedownSync` keeps both logs equal: new
 entries of the frontier are written here, new entries from here are sent to the frontier, and other machines get them
 from there. Deletions go one way only: the frontier notes them, and `DeletionSync` writes them into each archive, also
-into the archive beside the frontier's file.
+into the archive beside the frontier's file. Where machines share a segment log, both are notes in it, which the mirror
+of each machine applies (`archive/segment_log/log_notes`): here takedowns of this machine are only sent.
 
 Promises: a takedown or deletion made on any machine is known on every other within a few seconds, or as soon as the
 frontier answers. When `DeletionSync.sync_once` returns, all deletions that the frontier had noted are in the archive,
@@ -16,12 +17,15 @@ between.
 import asyncio
 import contextlib
 import logging
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 from tarrafa.archive.deletion_log import record_deletions
+from tarrafa.archive.segment_log.log_mirror import mirrored_log
+from tarrafa.archive.segment_log.log_notes import LogNotes
 from tarrafa.clock import Clock, boottime
 from tarrafa.errors import FrontierError, TarrafaError, Unreachable
-from tarrafa.frontier.address import Address, OpenFrontier, connect
+from tarrafa.frontier.address import Address, OpenFrontier, connect, open_manifest
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.clock_sync import CLOCK_SKEW_S_MAX
 from tarrafa.frontier.messages import ENTRIES_PER_RESPONSE
@@ -31,6 +35,7 @@ from tarrafa.takedown import TakedownEntry, append_entries, read_entries_from
 
 PROPAGATE_EVERY_S = 1.0
 ROWS_AT_ONCE = 5_000
+NOTES_PATIENCE_S, NOTES_RETRY_S = 3.0, 10.0  # a log that cannot be read
 RUNNING_VISITS_S_MAX, LOOK_EVERY_S = 60.0, 0.2  # running visits are waited for
 
 log = logging.getLogger(__name__)
@@ -45,8 +50,9 @@ class DeletionSync:
         self._last_number = 0
 
     async def sync_once(self, frontier: Frontier) -> None:
-        """Record all deletions that are new. Without an archive there is nothing to record."""
-        if not self._data.archive.is_dir():
+        """Record all deletions that are new. Without an archive there is nothing to record; a mirror has them from its
+        log."""
+        if not self._data.archive.is_dir() or mirrored_log(self._data) is not None:
             return
         while noted := await frontier.deletions(self._last_number):
             moments = {one.collection: one.at for one in noted}
@@ -98,8 +104,9 @@ class TakedownSync:
         self._known: set[TakedownEntry] = set()  # entries that the frontier knows
 
     async def sync_once(self, frontier: Frontier) -> None:
-        """Make both logs equal, as of now."""
-        while (theirs := await frontier.takedowns(self._there)).entries:
+        """Make both logs equal, as of now; where there is a mirror, it brings theirs."""
+        is_mirror = mirrored_log(self._data) is not None
+        while not is_mirror and (theirs := await frontier.takedowns(self._there)).entries:
             await asyncio.to_thread(append_entries, self._data, theirs.entries)
             self._known.update(theirs.entries)
             self._there = theirs.end
@@ -140,6 +147,8 @@ async def sync_takedowns_and_deletions(
 
 async def sync_takedowns_once(data: DataDirectory, address: Address) -> None:
     """Make both logs equal, once."""
+    if mirrored_log(data) is not None:
+        await asyncio.to_thread(_read_notes, data, address, lambda: True)
     frontier = await connect(address)
     try:
         await TakedownSync(data).sync_once(frontier)
@@ -154,14 +163,41 @@ async def takedown_and_deletion_sync_running(data: DataDirectory, address: Addre
     if address is None:
         yield
         return
-    frontier = _ReconnectingFrontier(address)
+    frontier, is_over = _ReconnectingFrontier(address), threading.Event()
     task = asyncio.create_task(sync_takedowns_and_deletions(data, Clock.from_environment(), frontier.open))
+    reading = asyncio.create_task(asyncio.to_thread(_follow_notes, data, address, is_over))
     try:
         yield
     finally:
         task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        is_over.set()
+        await asyncio.gather(task, reading, return_exceptions=True)
         await frontier.close()
+
+
+def _follow_notes(data: DataDirectory, address: Address, is_over: threading.Event) -> None:
+    """Apply the notes of the log that this directory mirrors, whether or not a process mirrors it now."""
+    while mirrored_log(data) is not None and not is_over.is_set():
+        try:
+            _read_notes(data, address, lambda: is_over.wait(PROPAGATE_EVERY_S))
+        except TarrafaError as error:
+            log.error("takedowns and deletions cannot be read from the log: %s", error)
+        is_over.wait(NOTES_RETRY_S)
+
+
+def _read_notes(data: DataDirectory, address: Address, is_over: Callable[[], bool]) -> None:
+    """Apply the notes of the log, again and again until the end."""
+    opened = open_manifest(address, None, NOTES_PATIENCE_S)
+    if opened is None:
+        return
+    manifest, _ = opened
+    try:
+        notes = LogNotes(data, manifest)
+        notes.read_once()
+        while not is_over():
+            notes.read_once()
+    finally:
+        manifest.close()
 
 
 class _ReconnectingFrontier:

@@ -16,7 +16,7 @@ from tarrafa.archive.warc_writer import RESOURCE, read_durable
 from tarrafa.crawl.rebuild_frontier import HistoryReplay, ReplayClock
 from tarrafa.crawl.warc_import.import_state import ImportState, capture_key
 from tarrafa.frontier.replay import FrontierReplay
-from tarrafa.model import DeletedNote, HostNote, Note, RebuiltNote, VisitRecord
+from tarrafa.model import CollectionlessNote, DeletedNote, HostNote, Note, VisitRecord
 from tarrafa.parse.url import canonical
 from tarrafa.runtime.data_dir import DataDirectory
 
@@ -44,7 +44,7 @@ def recover_import(data: DataDirectory, replay: FrontierReplay, past: ReplayCloc
             for position, head, content in warc_reader.read_records(path, start, length):
                 decode = _decode_note if head.kind == RESOURCE else _decode_visit
                 what: VisitRecord | Note = warc_reader.decode_body(path, position, decode, content)
-                if isinstance(what, RebuiltNote | DeletedNote) or not replay.revision(what.collection):
+                if isinstance(what, CollectionlessNote | DeletedNote) or not replay.revision(what.collection):
                     continue
                 at = warc_reader.moment(path, position, head)
                 history.apply(ArchiveEvent(at, file, what))

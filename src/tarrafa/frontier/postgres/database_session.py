@@ -12,6 +12,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from tarrafa.clock import Clock
 from tarrafa.frontier.postgres.database_connection import DatabaseConnection, translate_errors
+from tarrafa.frontier.postgres.note_segments import append_notes
 from tarrafa.frontier.postgres.row_cache import Cursor, Row, StaleRow
 from tarrafa.frontier.postgres.row_locks import LockedDatabase
 from tarrafa.frontier.postgres.schema import open_schema
@@ -73,6 +74,11 @@ class PostgresTransaction:
         """Write the changes so far, within the same transaction."""
         self.db.cache.apply(self.cursor.connection)
         self.counters.flush()
+
+    def append_log_notes(self, scale: float = 1.0) -> None:
+        """Bring the deletions and takedowns recorded so far into the segment log, if there is one."""
+        self.flush()
+        append_notes(self.cursor.connection, scale)
 
     def flush(self) -> None:
         """Write the changes so far, and empty the row cache."""

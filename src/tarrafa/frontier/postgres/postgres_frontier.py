@@ -477,7 +477,7 @@ class PostgresFrontier:
     collection = _on_first(on_store(lambda store: store.collections.row))
     collection_states = _on_first(collection_calls.collection_states)
     deletions = _on_first(deletion_calls.deletions)
-    import_deletions = _on_first(on_store(lambda store: store.deletion_log.import_deletions))
+    import_deletions = _on_first(deletion_calls.import_deletions)
     claim_parts = _on_first(lease_calls.claim_parts)
     takedowns = _on_first(deletion_calls.takedowns)
     time = _on_first(on_store(lambda store: store.time))

@@ -14,7 +14,7 @@ from tarrafa.errors import DataError
 from tarrafa.frontier.postgres.segment_manifest import MANIFEST_TABLES
 from tarrafa.frontier.store.database import PART_TABLES, TABLES
 
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 SCHEMA_LOCK = 0x7A66_0001  # advisory lock for creating or changing tables
 COUNTER = re.compile(r"CREATE TABLE counter \(.*?\n\) WITHOUT ROWID;\n", re.DOTALL)
 POSTGRES_TYPES = {"INTEGER": "BIGINT", "REAL": "DOUBLE PRECISION", "BLOB": "BYTEA"}

@@ -14,24 +14,28 @@ from tarrafa.archive.segment_log.segment import LogIdentity, NewSegment, Segment
 from tarrafa.archive.warc_writer import DurableLengths
 from tarrafa.errors import ConfigError, DataError, LeaseLost
 from tarrafa.frontier.postgres.database_connection import PATIENCE_S, DatabaseConnection
+from tarrafa.frontier.postgres.note_segments import append_notes
 from tarrafa.frontier.postgres.row_cache import Row
 from tarrafa.i18n import message
 
 MANIFEST_TABLES = """
 CREATE TABLE log_head (
     id TEXT PRIMARY KEY, store TEXT NOT NULL, began DOUBLE PRECISION NOT NULL, segments BIGINT NOT NULL,
-    warc_end BIGINT NOT NULL, meta_end BIGINT NOT NULL, visits_end BIGINT NOT NULL
+    warc_end BIGINT NOT NULL, meta_end BIGINT NOT NULL, visits_end BIGINT NOT NULL,
+    deletions BIGINT NOT NULL DEFAULT 0, takedowns BIGINT NOT NULL DEFAULT 0 -- the last of each that is a note
 );
 CREATE TABLE segment (
     number BIGINT PRIMARY KEY, worker BIGINT NOT NULL, sequence BIGINT NOT NULL, name TEXT NOT NULL,
     warc_start BIGINT NOT NULL, warc_size BIGINT NOT NULL, warc_digest BYTEA NOT NULL,
     meta_start BIGINT NOT NULL, meta_size BIGINT NOT NULL, meta_digest BYTEA NOT NULL, visits_end BIGINT NOT NULL,
+    note BYTEA NOT NULL DEFAULT '',
     appended DOUBLE PRECISION NOT NULL DEFAULT extract(epoch FROM clock_timestamp()), UNIQUE (worker, sequence)
 );
+CREATE INDEX segment_note ON segment (number) WHERE note <> '';
 CREATE TABLE swept_writer (worker BIGINT PRIMARY KEY);
 """
 CREATE_LOG = """
-INSERT INTO log_head SELECT %s, %s, %s, 0, 0, 0, 0
+INSERT INTO log_head (id, store, began, segments, warc_end, meta_end, visits_end) SELECT %s, %s, %s, 0, 0, 0, 0
 WHERE NOT EXISTS (SELECT 1 FROM log_head)
     AND (%s OR NOT EXISTS (SELECT 1 FROM visit)) AND NOT EXISTS (SELECT 1 FROM worker)
 """
@@ -43,7 +47,9 @@ head AS (
         visits_end = CASE WHEN %(visits_size)s > 0 THEN meta_end + %(visits_size)s ELSE visits_end END
     WHERE EXISTS (SELECT 1 FROM writer) RETURNING *
 )
-INSERT INTO segment SELECT segments, %(worker)s, %(sequence)s, %(name)s,
+INSERT INTO segment (number, worker, sequence, name, warc_start, warc_size, warc_digest, meta_start, meta_size,
+    meta_digest, visits_end)
+SELECT segments, %(worker)s, %(sequence)s, %(name)s,
     warc_end - %(warc_size)s, %(warc_size)s, %(warc_digest)s, meta_end - %(meta_size)s, %(meta_size)s, %(meta_digest)s,
     visits_end
 FROM head RETURNING number
@@ -56,9 +62,10 @@ ORDER BY known LIMIT %s
 """
 KNOWN = "SELECT warc_digest, meta_digest FROM segment WHERE worker = %(worker)s AND sequence = %(sequence)s"
 SEGMENTS = """
-SELECT number, name, warc_start, warc_size, warc_digest, meta_start, meta_size, meta_digest, visits_end
+SELECT number, name, warc_start, warc_size, warc_digest, meta_start, meta_size, meta_digest, visits_end, note
 FROM segment WHERE number >= %s ORDER BY number LIMIT %s
 """
+NOTES = SEGMENTS.replace("number >= %s", "note <> '' AND number > %s")
 
 
 class PostgresManifest:
@@ -74,7 +81,8 @@ class PostgresManifest:
     def create(self, store: str, *, has_archive: bool = False) -> LogIdentity:
         """The log of this frontier, created before its first worker; `has_archive`: its visits are pushed next. Another
         store than the log's is refused."""
-        self._rows_affected(CREATE_LOG, str(uuid.uuid4()), store, time.time(), has_archive)
+        values = str(uuid.uuid4()), store, time.time(), has_archive
+        self._database.with_retries(lambda: self._create(values))
         log = self.identity()
         if log is None:
             raise ConfigError(
@@ -89,6 +97,12 @@ class PostgresManifest:
                 message("--store {store}: the archive of this frontier is in {found}", store=store, found=log.store)
             )
         return log
+
+    def _create(self, values: tuple[str, str, float, bool]) -> None:
+        connection = self._database.connect()
+        with connection.transaction():
+            connection.execute(CREATE_LOG, values)
+            append_notes(connection)
 
     def append(self, new: NewSegment) -> None:
         values = {name: getattr(new, name) for name in new.__struct_fields__}
@@ -110,9 +124,15 @@ class PostgresManifest:
             )
 
     def segments(self, first: int, most: int) -> list[Segment]:
+        return self._segments(SEGMENTS, first, most)
+
+    def notes(self, after: int, most: int) -> list[Segment]:
+        return self._segments(NOTES, after, most)
+
+    def _segments(self, sql: str, first: int, most: int) -> list[Segment]:
         return [
-            Segment(number, name, SegmentPart(*columns[:3]), SegmentPart(*columns[3:6]), columns[6])
-            for number, name, *columns in self._rows(SEGMENTS, first, most)
+            Segment(number, name, SegmentPart(*columns[:3]), SegmentPart(*columns[3:6]), *columns[6:])
+            for number, name, *columns in self._rows(sql, first, most)
         ]
 
     def last_number(self) -> int:

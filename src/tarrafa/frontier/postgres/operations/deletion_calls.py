@@ -10,6 +10,7 @@ import msgspec
 
 from tarrafa.frontier.messages import ENTRIES_PER_RESPONSE, DeletedCollection, TakedownBatch
 from tarrafa.frontier.postgres.database_session import DatabaseSession, PostgresTransaction, in_transaction
+from tarrafa.frontier.postgres.note_segments import is_name_free
 from tarrafa.frontier.store.collections import BELOW_COLLECTION, BELOW_HOSTS, DELETING, DELETIONS_AFTER_SQL
 from tarrafa.frontier.store.database import ALL_ROWS
 from tarrafa.model import HostId
@@ -36,8 +37,23 @@ def has_no_visits_out(session: DatabaseSession, name: str, *, is_first: bool = T
 
 
 def record_deletion(session: DatabaseSession, name: str) -> bool:
-    """Note the deletion on the first of several servers, when no server has a visit of it handed out."""
-    return session.transact(lambda work: work.store.deleter.record_deletion(work.store.collections.by_name(name)))
+    """Note the deletion on the first of several servers, when no server has a visit of it handed out. With a segment
+    log, it is a note there; False: until a collection of that name could not be taken for the deleted one."""
+
+    def change(work: PostgresTransaction) -> bool:
+        if not work.store.deleter.record_deletion(work.store.collections.by_name(name)):
+            return False
+        clock = work.store.time()
+        work.append_log_notes(clock.scale)
+        return is_name_free(work.cursor.connection, name, clock.now, clock.scale)
+
+    return session.transact(change)
+
+
+@in_transaction
+def import_deletions(work: PostgresTransaction, moments: dict[str, float]) -> None:
+    work.store.deletion_log.import_deletions(moments)
+    work.append_log_notes()
 
 
 def deletions(session: DatabaseSession, after: int) -> list[DeletedCollection]:
@@ -58,6 +74,7 @@ def delete_collection(session: DatabaseSession, name: str, limit: int, *, is_fir
             return True
         if is_first:
             work.store.deletion_log.record(known)
+            work.append_log_notes(work.store.time().scale)
         return _delete_some(work, known.row.id, limit)
 
     def rest(work: PostgresTransaction) -> bool:
@@ -111,6 +128,7 @@ def record_takedowns(work: PostgresTransaction, entries: list[TakedownEntry]) ->
         " FROM unnest(%b::bytea[]) WITH ORDINALITY AS k(entry, n) ON CONFLICT DO NOTHING",
         [[_encode(entry) for entry in entries]],
     )
+    work.append_log_notes()
 
 
 def takedowns(session: DatabaseSession, after: int) -> TakedownBatch:
