@@ -104,20 +104,25 @@ class NewPair(NamedTuple):
 
 def read_members(path: Path, end: int) -> Iterator[ReadMember]:
     """The records of a file, whole, with their bytes. Raises `DamagedRecord` at the first that is not."""
-    position = 0
     with path.open("rb", buffering=READ_BYTES) as stream:
-        while position < end:
-            record, length = read_member(stream, end - position)
-            found = match_head(record)
-            if found is None or not record.endswith(RECORD_END):
-                raise DamagedRecord(message("it is no WARC record"))
-            head, content = record[: found.end()], record[found.end() : -len(RECORD_END)]
-            if int(found[3]) != len(content):
-                raise DamagedRecord(message("it is not as long as its Content-Length says"))
-            stream.seek(position)
-            kind, date, _, url, content_type = (one.decode("utf-8", "replace") for one in found.groups(b""))
-            yield ReadMember(position, stream.read(length), kind, date, url, content_type, head, content)
-            position += length
+        yield from read_members_of(stream, 0, end)
+
+
+def read_members_of(stream: IO[bytes], position: int, end: int) -> Iterator[ReadMember]:
+    """The same of a stream, from a position on."""
+    stream.seek(position)
+    while position < end:
+        record, length = read_member(stream, end - position)
+        found = match_head(record)
+        if found is None or not record.endswith(RECORD_END):
+            raise DamagedRecord(message("it is no WARC record"))
+        head, content = record[: found.end()], record[found.end() : -len(RECORD_END)]
+        if int(found[3]) != len(content):
+            raise DamagedRecord(message("it is not as long as its Content-Length says"))
+        stream.seek(position)
+        kind, date, _, url, content_type = (one.decode("utf-8", "replace") for one in found.groups(b""))
+        yield ReadMember(position, stream.read(length), kind, date, url, content_type, head, content)
+        position += length
 
 
 class PairRewriter:

@@ -43,8 +43,11 @@ SEGMENTS_PER_PASS = 64  # some 100 MB at most, in memory
 DOWNLOADS = 8
 POLL_S, RETRY_S = 0.3, 2.0
 SWEEP_EVERY_S = 600.0
+CHANGED_BYTES = 4096
 SCHEMA = """
 CREATE TABLE segment (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, row BLOB NOT NULL);
+CREATE TABLE rewrite (last INTEGER NOT NULL); -- the last rewrite that is here
+INSERT INTO rewrite VALUES (0);
 """
 _decode_segment = msgspec.msgpack.Decoder(Segment).decode
 
@@ -108,11 +111,12 @@ class LogMirror:
         self._archive, self._stem = data.archive, data.archive / log.file
         self._durable_fd = self._lock()
         try:
-            self._rows = SqliteFile(_rows_path(data), 1, message("delete it: it is made again")).open(
+            self._rows = SqliteFile(_rows_path(data), 2, message("delete it: it is made again")).open(
                 SCHEMA, sync="full"
             )
             self._files = [self._open(ending) for ending in (WARC_ENDING, META_ENDING)]
             self._last = self._read_last()
+            self._last_rewrite = int(rows(self._rows, "SELECT last FROM rewrite")[0][0])
             self._publish()
         except BaseException:
             os.close(self._durable_fd)
@@ -136,13 +140,18 @@ class LogMirror:
     def pull(self) -> int:
         """Bring the next segments; their number."""
         self._notes.read_once()
+        pulled = self._pull_new()
+        self._pull_rewritten()
+        return pulled
+
+    def _pull_new(self) -> int:
         new = self._next_segments()
         if not new:
             return 0
         if any(segment.note for segment in new):
             self._notes.read_once()  # appended since: before the visits behind them
-        with write_errors(self._stem), self._stopping_downloads():
-            for segment, contents in zip(new, self._downloads.map(self._download, new), strict=True):
+        with write_errors(self._stem), self._stopping_downloads(new):
+            for segment, contents in zip(new, self._downloads.map(self.download, new), strict=True):
                 for file, part, content in zip(self._files, (segment.warc, segment.meta), contents, strict=True):
                     _write_at(file, content, part.start)
             for descriptor in self._files:
@@ -156,12 +165,31 @@ class LogMirror:
         self._publish()
         return len(new)
 
+    def _pull_rewritten(self) -> None:
+        """Bring the bytes of segments that were rewritten since: after new segments, whose rows may have been read just
+        before."""
+        while found := self._manifest.rewritten(self._last_rewrite, SEGMENTS_PER_PASS):
+            ours = [one for one in found if self._last is not None and one.number <= self._last.number]
+            with write_errors(self._stem), self._stopping_downloads(ours):
+                for segment, contents in zip(ours, self._downloads.map(self.download, ours), strict=True):
+                    for file, part, content in zip(self._files, (segment.warc, segment.meta), contents, strict=True):
+                        _overwrite(file, content, part.start)
+                for descriptor in self._files:
+                    os.fdatasync(descriptor)
+            with self._rows:
+                self._rows.executemany(
+                    "UPDATE segment SET name = ?, row = ? WHERE number = ?",
+                    ((one.name, msgspec.msgpack.encode(one), one.number) for one in ours),
+                )
+                self._rows.execute("UPDATE rewrite SET last = ?", (found[-1].rewrite,))
+            self._last, self._last_rewrite = self._read_last(), found[-1].rewrite
+
     def _next_segments(self) -> list[Segment]:
         """The segments behind the last one, which must still be the same."""
         last = self._last
         found = self._manifest.segments(last.number if last else 1, SEGMENTS_PER_PASS + 1)
         if last is not None:
-            if not found or found[0] != last:
+            if not found or not _is_same(found[0], last):
                 raise DataError(
                     message(
                         "{path}: the manifest has no segment {number} ({name}) any more: it was restored from an older"
@@ -184,8 +212,8 @@ class LogMirror:
                 )
         return found
 
-    def _download(self, segment: Segment) -> tuple[bytes, bytes]:
-        """The bytes of both parts."""
+    def download(self, segment: Segment) -> tuple[bytes, bytes]:
+        """The bytes of both parts of a segment, from the store, checked."""
         if segment.note:
             return b"", segment.note
         warc, meta = object_names_of(segment.name)
@@ -204,14 +232,20 @@ class LogMirror:
         return content
 
     @contextmanager
-    def _stopping_downloads(self) -> Iterator[None]:
-        """After an error, start no more of the downloads that wait."""
+    def _stopping_downloads(self, segments: list[Segment]) -> Iterator[None]:
+        """After an error, start no more of the downloads that wait. `Unreachable`: an object is missing because its
+        segment was rewritten meanwhile; the next pass reads its row."""
         try:
             yield
-        except BaseException:
+        except BaseException as error:
             self._downloads.shutdown(wait=True, cancel_futures=True)
             self._downloads = ThreadPoolExecutor(DOWNLOADS)
+            if isinstance(error, DataError) and self._are_outdated(segments):
+                raise Unreachable(message("{path}: segments are being rewritten", path=self._stem)) from None
             raise
+
+    def _are_outdated(self, segments: list[Segment]) -> bool:
+        return any(self._manifest.segments(one.number, 1) != [one] for one in segments)
 
     def _read_last(self) -> Segment | None:
         found = rows(self._rows, "SELECT row FROM segment ORDER BY number DESC LIMIT 1")
@@ -284,6 +318,26 @@ def detach_mirror(data: DataDirectory) -> None:
 
 def _rows_path(data: DataDirectory) -> Path:
     return data.archive / "log.sqlite"
+
+
+def _is_same(found: Segment, known: Segment) -> bool:
+    """Whether a row is the one that was read before; it may have been rewritten since."""
+    if found.rewrite <= known.rewrite:
+        return found == known
+    return (found.number, found.lengths, found.warc.start, found.meta.start) == (
+        known.number,
+        known.lengths,
+        known.warc.start,
+        known.meta.start,
+    )
+
+
+def _overwrite(descriptor: int, content: bytes, start: int) -> None:
+    """Write what differs: readers are at work."""
+    before = os.pread(descriptor, len(content), start)
+    for at in range(0, len(content), CHANGED_BYTES):
+        if content[at : at + CHANGED_BYTES] != before[at : at + CHANGED_BYTES]:
+            _write_at(descriptor, content[at : at + CHANGED_BYTES], start + at)
 
 
 def _write_at(descriptor: int, content: bytes, start: int) -> None:

@@ -33,7 +33,8 @@ class SegmentPart(msgspec.Struct, frozen=True):
 
 class Segment(msgspec.Struct, frozen=True):
     """A row of the manifest. `visits_end`: the end of the last visit's record in the meta file, so far. `note`: the
-    bytes of the meta part of a segment of notes (`log_notes`), which has no objects."""
+    bytes of the meta part of a segment of notes (`log_notes`), which has no objects. `rewrite`: the number of the last
+    rewrite of its bytes, 0 if there was none; its place and lengths never change."""
 
     number: int
     name: str  # of its two objects, without their endings
@@ -41,6 +42,7 @@ class Segment(msgspec.Struct, frozen=True):
     meta: SegmentPart
     visits_end: int
     note: bytes = b""
+    rewrite: int = 0
 
     @property
     def lengths(self) -> DurableLengths:
@@ -91,6 +93,18 @@ class SegmentManifest(Protocol):
     def notes(self, after: int, most: int) -> list[Segment]:
         """Some segments of notes behind this number, in their order."""
 
+    def rewrite(self, old: Segment, warc_digest: bytes, meta_digest: bytes) -> bool:
+        """Let the objects of `next_name` take the place of a segment's, which are retired. False: another machine was
+        first."""
+
+    def rewritten(self, after: int, most: int) -> list[Segment]:
+        """Some segments that were rewritten after this rewrite, in the order of their rewrites."""
+
+    def retired(self, most: int) -> list[str]:
+        """Some names of segments whose objects no row names any more, and that may still be in the store."""
+
+    def forget_retired(self, names: list[str]) -> None: ...
+
     def last_number(self) -> int:
         """How many segments there are."""
 
@@ -131,6 +145,13 @@ def put_segment(
     for name, content in zip(object_names_of(new.name), (warc, meta), strict=True):
         store.put(name, content)
     return new
+
+
+def next_name(name: str) -> str:
+    """The name of a segment whose bytes are rewritten: of the same writer, and never used for other bytes."""
+    folder, _, last = name.rpartition("/")
+    base, _, generation = last.partition("r")
+    return f"{folder}/{base}r{int(generation or 0) + 1}"
 
 
 def object_names_of(name: str) -> tuple[str, str]:

@@ -28,6 +28,7 @@ from tarrafa.crawl.compaction.file_groups import (
     measure_small_pairs,
 )
 from tarrafa.crawl.compaction.group_rewriter import GroupRewriter, UnreadablePair
+from tarrafa.crawl.compaction.log_erasure import SharedLog
 from tarrafa.crawl.compaction.retention_plan import DroppedCaptures, RetentionPlan, collection_definitions
 from tarrafa.crawl.compaction.switch import recover
 from tarrafa.crawl.verify.losses import quarantine_folder
@@ -55,10 +56,12 @@ class CompactionResult(msgspec.Struct, frozen=True):
 
 
 @contextmanager
-def locked_for_compaction(data: DataDirectory) -> Iterator[None]:
-    """The locks of supervisor and frontier, with everything recovered that a kill has interrupted."""
+def locked_for_compaction(data: DataDirectory, *, is_log: bool = False) -> Iterator[None]:
+    """The locks of supervisor and frontier, with everything recovered that a kill has interrupted. A mirror is refused
+    unless `is_log`: its whole log is meant."""
     data.check_version()
-    refuse_mirror(data, "compaction")
+    if not is_log:
+        refuse_mirror(data, "compaction")
     with ExitStack() as stack:
         for lock in (data.try_lock(), try_lock(data.frontier.with_name(f"{data.frontier.name}.lock"))):
             if lock is None:
@@ -179,6 +182,13 @@ class Compaction:
         bytes_after = None if after is None else sum(one.size for one in after)
         notes = list(self._unreadable.values())
         return CompactionResult(rewritten, len(before), pairs_after, size, bytes_after, dropped, notes)
+
+
+def compact_log(log: SharedLog, progress: ProgressReporter, who: str, now: float) -> tuple[list[str], list[str]]:
+    """Erase what is due in a segment log, and in what this machine has derived from it: what was erased, and why
+    something was not. Nothing else is removed from a log."""
+    with locked_for_compaction(log.data, is_log=True):
+        return log.erase_due(progress, who, now)
 
 
 def compact(

@@ -62,9 +62,15 @@ _decode_part = msgspec.json.Decoder(_ErasedVisitPart).decode
 
 
 def erase_due(
-    data: DataDirectory, orders: list[TakedownEntry], progress: ProgressReporter, who: str, now: float
+    data: DataDirectory,
+    orders: list[TakedownEntry],
+    progress: ProgressReporter,
+    who: str,
+    now: float,
+    erase_records: "EraseRecords | None" = None,
 ) -> tuple[list[str], list[str]]:
-    """Carry out orders that are due: what was erased, and why something was not."""
+    """Carry out orders that are due: what was erased, and why something was not. `erase_records`: where the archive is
+    a segment log."""
     free, held = list[TakedownEntry](), list[str]()
     for order in orders:
         try:
@@ -73,7 +79,7 @@ def erase_due(
         except HeldByLaw as error:
             held.append(str(error))
     if free:
-        Erasure(data, free, progress).run(who, now)
+        Erasure(data, free, progress, erase_records).run(who, now)
     return [str(one.target) for one in free], held
 
 
@@ -86,7 +92,8 @@ class ErasureChoice:
     drops_gaps = True  # a file with damaged bytes must not keep what is to be erased
 
     def __init__(self, orders: list[TakedownEntry]) -> None:
-        self._covered = TakedownSet(one.target for one in orders)
+        self.targets = [one.target for one in orders]
+        self._covered = TakedownSet(self.targets)
 
     def covers(self, url: str) -> bool:
         """Whether the record of a URL goes, however it is written."""
@@ -114,18 +121,36 @@ class ErasureChoice:
         return RewrittenVisit(tombstone, keeps_conversions=False)
 
 
+EraseRecords = Callable[[ErasureChoice, LegalHolds], None]
+
+
+def raise_if_collection_held(choice: ErasureChoice, holds: LegalHolds, collection: str) -> None:
+    if collection in holds.collections:
+        raise held_error(choice.targets[0], f"collection:{collection}")
+
+
 class Erasure:
     """Carries out orders. The caller holds DATA/lock."""
 
-    def __init__(self, data: DataDirectory, orders: list[TakedownEntry], progress: ProgressReporter) -> None:
+    def __init__(
+        self,
+        data: DataDirectory,
+        orders: list[TakedownEntry],
+        progress: ProgressReporter,
+        erase_records: EraseRecords | None = None,
+    ) -> None:
         self._data, self._orders, self._progress = data, orders, progress
+        self._erase_in_log = erase_records
         self._choice, self._holds = ErasureChoice(orders), LegalHolds(read_entries(data))
 
     def run(self, who: str, now: float) -> None:
         raise_if_held(self._data, [one.target for one in self._orders])
-        if give_bodies(self._data, self._choice.covers):
-            rebuild_projection(self._data, "captures", lambda size: None)  # records have other lengths
-        self._erase_records()
+        if self._erase_in_log is not None:
+            self._erase_in_log(self._choice, self._holds)
+        else:
+            if give_bodies(self._data, self._choice.covers):
+                rebuild_projection(self._data, "captures", lambda size: None)  # records have other lengths
+            self._erase_records()
         self._forget_in_frontier(now)
         self._remove_quarantine()
         forget_titles(self._data, self._choice.covers)
@@ -161,8 +186,7 @@ class Erasure:
             for head, content in read_chosen(path, length, self._choice.covers) if length else ():
                 if head.kind == METADATA:
                     visit = _decode_part(content)
-                    if visit.collection in self._holds.collections:
-                        raise held_error(self._orders[0].target, f"collection:{visit.collection}")
+                    raise_if_collection_held(self._choice, self._holds, visit.collection)
                     found |= visit.removed != "erased"
                 else:
                     found = True

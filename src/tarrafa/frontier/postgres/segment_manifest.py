@@ -10,7 +10,7 @@ another order than they are given.)
 import time
 import uuid
 
-from tarrafa.archive.segment_log.segment import LogIdentity, NewSegment, Segment, SegmentPart
+from tarrafa.archive.segment_log.segment import LogIdentity, NewSegment, Segment, SegmentPart, next_name
 from tarrafa.archive.warc_writer import DurableLengths
 from tarrafa.errors import ConfigError, DataError, LeaseLost
 from tarrafa.frontier.postgres.database_connection import PATIENCE_S, DatabaseConnection
@@ -22,16 +22,19 @@ MANIFEST_TABLES = """
 CREATE TABLE log_head (
     id TEXT PRIMARY KEY, store TEXT NOT NULL, began DOUBLE PRECISION NOT NULL, segments BIGINT NOT NULL,
     warc_end BIGINT NOT NULL, meta_end BIGINT NOT NULL, visits_end BIGINT NOT NULL,
-    deletions BIGINT NOT NULL DEFAULT 0, takedowns BIGINT NOT NULL DEFAULT 0 -- the last of each that is a note
+    deletions BIGINT NOT NULL DEFAULT 0, takedowns BIGINT NOT NULL DEFAULT 0, -- the last of each that is a note
+    rewrites BIGINT NOT NULL DEFAULT 0
 );
 CREATE TABLE segment (
     number BIGINT PRIMARY KEY, worker BIGINT NOT NULL, sequence BIGINT NOT NULL, name TEXT NOT NULL,
     warc_start BIGINT NOT NULL, warc_size BIGINT NOT NULL, warc_digest BYTEA NOT NULL,
     meta_start BIGINT NOT NULL, meta_size BIGINT NOT NULL, meta_digest BYTEA NOT NULL, visits_end BIGINT NOT NULL,
-    note BYTEA NOT NULL DEFAULT '',
+    note BYTEA NOT NULL DEFAULT '', rewrite BIGINT NOT NULL DEFAULT 0,
     appended DOUBLE PRECISION NOT NULL DEFAULT extract(epoch FROM clock_timestamp()), UNIQUE (worker, sequence)
 );
 CREATE INDEX segment_note ON segment (number) WHERE note <> '';
+CREATE INDEX segment_rewrite ON segment (rewrite) WHERE rewrite > 0;
+CREATE TABLE retired_segment (name TEXT PRIMARY KEY);
 CREATE TABLE swept_writer (worker BIGINT PRIMARY KEY);
 """
 CREATE_LOG = """
@@ -62,9 +65,22 @@ ORDER BY known LIMIT %s
 """
 KNOWN = "SELECT warc_digest, meta_digest FROM segment WHERE worker = %(worker)s AND sequence = %(sequence)s"
 SEGMENTS = """
-SELECT number, name, warc_start, warc_size, warc_digest, meta_start, meta_size, meta_digest, visits_end, note
+SELECT number, name, warc_start, warc_size, warc_digest, meta_start, meta_size, meta_digest, visits_end, note,
+    rewrite
 FROM segment WHERE number >= %s ORDER BY number LIMIT %s
 """
+REWRITTEN = SEGMENTS.replace("number >= %s ORDER BY number", "rewrite > %s ORDER BY rewrite")
+REWRITE = """
+WITH old AS (SELECT name FROM segment WHERE number = %(number)s AND name = %(old)s FOR UPDATE),
+head AS (UPDATE log_head SET rewrites = rewrites + 1 WHERE EXISTS (SELECT 1 FROM old) RETURNING rewrites),
+retired AS (INSERT INTO retired_segment SELECT name FROM old ON CONFLICT DO NOTHING)
+UPDATE segment SET name = %(new)s, warc_digest = %(warc)s, meta_digest = %(meta)s, rewrite = rewrites
+FROM head WHERE number = %(number)s RETURNING number
+"""
+IS_REWRITTEN = (
+    "SELECT 1 FROM segment WHERE number = %(number)s AND name = %(new)s AND warc_digest = %(warc)s"
+    " AND meta_digest = %(meta)s"
+)
 NOTES = SEGMENTS.replace("number >= %s", "note <> '' AND number > %s")
 
 
@@ -134,6 +150,27 @@ class PostgresManifest:
             Segment(number, name, SegmentPart(*columns[:3]), SegmentPart(*columns[3:6]), *columns[6:])
             for number, name, *columns in self._rows(sql, first, most)
         ]
+
+    def rewrite(self, old: Segment, warc_digest: bytes, meta_digest: bytes) -> bool:
+        new = next_name(old.name)
+        values = {"number": old.number, "old": old.name, "new": new, "warc": warc_digest, "meta": meta_digest}
+
+        def attempt() -> bool:
+            connection = self._database.connect()
+            if connection.execute(REWRITE, values).fetchone() is not None:
+                return True
+            return connection.execute(IS_REWRITTEN, values).fetchone() is not None  # an answer may have been lost
+
+        return self._database.with_retries(attempt)
+
+    def rewritten(self, after: int, most: int) -> list[Segment]:
+        return self._segments(REWRITTEN, after, most)
+
+    def retired(self, most: int) -> list[str]:
+        return [name for (name,) in self._rows("SELECT name FROM retired_segment ORDER BY name LIMIT %s", most)]
+
+    def forget_retired(self, names: list[str]) -> None:
+        self._rows_affected("DELETE FROM retired_segment WHERE name = ANY(%s)", names)
 
     def last_number(self) -> int:
         return sum(number for (number,) in self._rows("SELECT segments FROM log_head"))
