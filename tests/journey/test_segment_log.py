@@ -134,7 +134,8 @@ def assert_no_orphan_is_left(reader: LogReader) -> None:
     """When all workers are gone, a sweep leaves just the objects of the manifest."""
     store = ObjectStore(reader.log.store)
     sweep_orphans(store, reader.log, reader.manifest)
-    assert len(list(store.names(reader.log.id))) == 2 * len(reader.manifest.segments(1, 100_000))
+    segments = reader.manifest.segments(1, 100_000)
+    assert len(list(store.names(reader.log.id))) == 2 * sum(not one.note for one in segments)
 
 
 def wait_until_followed(cluster: PostgresCluster, process: Process, *names: str) -> None:
@@ -168,9 +169,53 @@ def test_two_machines_have_one_archive_and_say_the_same(tmp_path, engines):
             assert node.stop() == 130, node.said()
             assert_one_system(cluster, "a", "b")
             refused = tarrafa("compact", "--data", tmp_path / "a")
+            assert refused.returncode == 2 and "--frontier is missing" in refused.stderr
+            refused = tarrafa("rebuild", "parse", "--data", tmp_path / "a")
             assert refused.returncode == 2 and "mirrors the log" in refused.stderr
         finally:
             cluster.end()
+
+
+def test_what_is_taken_down_or_deleted_on_one_machine_is_gone_on_all(tmp_path, engines):
+    """Also on one that was off meanwhile, and from the store, when it is erased."""
+    cluster = a_log_cluster(tmp_path, World(seed=3, hosts=8, pages=80), engines[0])
+    with cluster.journey.web:
+        try:
+            a = cluster.node("a")
+            wait_for((tmp_path / "a" / "archive" / "log.json").exists, a)
+            b = cluster.node("b")
+            collection = cluster.journey.write_collection()
+            crawl = cluster.crawl("c", collection)
+            wait_for(lambda: crawl.popen.poll() is not None, crawl)
+            wait_until_followed(cluster, a, "a", "b")
+            assert b.stop() == 130, b.said()
+            (tmp_path / "c" / "archive.toml").write_text('erase_wait = "0 s"\n')
+            url = cluster.journey.world.root(1)
+            where = ("--frontier", cluster.dsns[0], "--data", tmp_path / "c")
+            done = tarrafa("takedown", "erase", url, "--reason", "court order 12", "--confirm", url, *where)
+            assert done.returncode == 0, done.stderr
+            wait_for(lambda: found_by_url(tmp_path / "a", url) == 0, a)
+            erased = tarrafa("compact", *where)
+            assert f"{url}: erased" in erased.stdout, erased.stderr
+            b = cluster.node("b")
+            wait_for(lambda: found_by_url(tmp_path / "b", url) == 0, b)
+            with LogReader(cluster) as reader:
+                gone = [record for record in reader.records() if record.url == url]
+                assert gone and all(record.removed == "erased" for record in gone)
+            assert tarrafa("delete", "journey", "--yes", *where).returncode == 0
+            for name, node in (("a", a), ("b", b)):
+                wait_for(lambda: run_json("search", "a", "--data", tmp_path / name)["total"] == 0, node)  # noqa: B023
+            for node in (a, b):
+                assert node.stop() == 130, node.said()
+                assert "Traceback" not in node.said(), node.said()
+            for name in "ab":
+                assert tarrafa("verify", "--data", tmp_path / name).returncode == 0
+        finally:
+            cluster.end()
+
+
+def found_by_url(root: Path, url: str) -> int:
+    return sum(hit["url"] == url for hit in run_json("search", "a", "--data", root)["hits"])
 
 
 def test_machines_burn_and_stand_still_and_nothing_is_lost(tmp_path, engines):

@@ -24,6 +24,7 @@ from tarrafa.cli.options import (
     SearchProcesses,
     Store,
     TokenFile,
+    existing_data,
 )
 from tarrafa.cli.search import ShardUrls, print_shard_states, remote_shards, shard_token
 from tarrafa.cli.sparql import ServedLimit, ServedTime
@@ -31,6 +32,7 @@ from tarrafa.clock import Clock
 from tarrafa.coordinator.node.coordinator_node import CoordinatorNode
 from tarrafa.coordinator.node.worker_node import CoordinatorClient, WorkerNode
 from tarrafa.crawl.explain.frontier_lookup import fetch_overview
+from tarrafa.crawl.supervisor.drain import drain
 from tarrafa.crawl.supervisor.frontier_link import (
     FrontierLink,
     LocalFrontierLink,
@@ -38,7 +40,7 @@ from tarrafa.crawl.supervisor.frontier_link import (
 )
 from tarrafa.crawl.verify.scrub import SCRUB_PERIODS_S
 from tarrafa.errors import ConfigError, Locked
-from tarrafa.frontier.address import from_command_line, from_environment
+from tarrafa.frontier.address import from_command_line, from_environment, parse_host_port
 from tarrafa.frontier.rpc.frontier_server import parse_listen_address
 from tarrafa.index import shards
 from tarrafa.runtime.data_dir import DataDirectory
@@ -51,6 +53,7 @@ from tarrafa.server.auth.request_origin import TrustedProxies
 from tarrafa.server.console.console import Console
 from tarrafa.server.coordinator_site import serve_node_pages
 from tarrafa.server.http_server import bind, run
+from tarrafa.server.internal.health_endpoint import health_served
 from tarrafa.server.rate_limit import RateLimit
 from tarrafa.server.replay.replay_site import ReplaySite
 from tarrafa.triples.sparql_pool import RESULTS_MAX, TIME_MAX_S, SparqlLimits
@@ -131,6 +134,10 @@ def serve(
 
 
 def node(
+    action: Annotated[
+        Literal["drain"] | None,
+        typer.Argument(help="drain: end the node that runs here, and give everything back that it holds."),
+    ] = None,
     join_url: JoinUrl = None,
     data: Data = DEFAULT_DATA,
     workers: Annotated[
@@ -149,6 +156,15 @@ def node(
     search_processes: SearchProcesses = None,
     index_shards: IndexShards = None,
     store: Store = None,
+    health: Annotated[
+        str | None,
+        typer.Option(
+            "--health", metavar="HOST:PORT", help="Serve /healthz and /readyz there, for systemd and Kubernetes."
+        ),
+    ] = None,
+    wait: Annotated[
+        float, typer.Option("--wait", min=0, max=86_400, help="drain: how many seconds to wait for its end.")
+    ] = 300.0,
     scrub: Annotated[
         Literal["weekly", "daily", "off"],
         typer.Option(help="How often all data are checked for damage, at low priority (`tarrafa verify --deep`)."),
@@ -161,8 +177,16 @@ def node(
 
     With --join, this machine works for another node, which coordinates it. While the coordinator is unreachable, the
     work continues.
+
+    `tarrafa node drain` ends the node of a data directory for good: workers commit what they have and return their
+    hosts, other nodes take its parts at once.
     """
+    if action == "drain":
+        drain(existing_data(data), wait)
+        print_line(f"{data}: drained")
+        return
     directory, token = DataDirectory(data), load_token(token_file)
+    health_address = None if health is None else parse_host_port(health, "--health", any_port=True)
     divided = None if index_shards is None else shards.parse_layout(index_shards, "--index-shards")
     own_name = node_name(name).removesuffix("-")
     if join_url is not None:
@@ -171,7 +195,12 @@ def node(
         client = CoordinatorClient(join_url, token)
         every_s = SCRUB_PERIODS_S[scrub]
         worker_node = WorkerNode(client, directory, own_name, workers, print_note, divided, scrub_every_s=every_s)
-        raise typer.Exit(run_until_interrupted(worker_node.run))
+
+        async def work() -> None:
+            async with health_served(health_address, lambda: worker_node.last_heartbeat, print_note):
+                await worker_node.run()
+
+        raise typer.Exit(run_until_interrupted(work))
     rate = RateLimit.parse(rate_limit, local=False, proxies=TrustedProxies.parse(behind_proxy))
     replay = ReplaySite.parse(replay_url, public) if replay_url else None
     link = _frontier_link(directory, listen, where, token_file, token)
@@ -197,7 +226,8 @@ def node(
         console = Console(authenticator)
         try:
             pages = serve_node_pages(home, console, host, listening, token, public, rate, replay, search_processes)
-            async with home, pages as page:
+            healthy = health_served(health_address, lambda: home.last_heartbeat, print_note)
+            async with healthy, home, pages as page:
                 if advice := authenticator.advice(host):
                     print_note(advice)
                 print_note(f"search page: {page}\nconsole:     {page}console   (Ctrl-C stops)")

@@ -19,7 +19,8 @@ from threading import Event
 import msgspec
 
 from tarrafa.archive.segment_log.log_notes import LogNotes
-from tarrafa.archive.segment_log.object_store import ObjectStore
+from tarrafa.archive.segment_log.log_status import STATUS_EVERY_S, TROUBLE_CHARS_MAX, LogStatus, write_log_status
+from tarrafa.archive.segment_log.object_store import ObjectStore, StoreUnreachable
 from tarrafa.archive.segment_log.orphans import sweep_orphans
 from tarrafa.archive.segment_log.segment import (
     META_ENDING,
@@ -32,7 +33,7 @@ from tarrafa.archive.segment_log.segment import (
     object_names_of,
 )
 from tarrafa.archive.warc_writer import DurableLengths, durable_line, read_durable
-from tarrafa.clock import boottime
+from tarrafa.clock import Clock, boottime
 from tarrafa.errors import DataError, Locked, Unreachable, write_errors
 from tarrafa.i18n import message
 from tarrafa.runtime.data_dir import DataDirectory, sync_directory, write_atomically
@@ -107,7 +108,7 @@ class LogMirror:
     def __init__(self, data: DataDirectory, manifest: SegmentManifest, log: LogIdentity) -> None:
         self._manifest, self.store = manifest, ObjectStore(log.store)
         remember_log(data, log)
-        self._notes = LogNotes(data, manifest)
+        self._notes, self._behind = LogNotes(data, manifest), (0, 0.0)
         self._archive, self._stem = data.archive, data.archive / log.file
         self._durable_fd = self._lock()
         try:
@@ -136,6 +137,17 @@ class LogMirror:
     def lengths(self) -> DurableLengths:
         """What is published here."""
         return self._last.lengths if self._last is not None else DurableLengths(0, 0, 0)
+
+    def status(self) -> LogStatus:
+        """How far this mirror is behind; store and database have just answered."""
+        self._behind = self._manifest.lag(self._last.number if self._last is not None else 0)
+        return LogStatus(Clock.real().now(), *self._behind)
+
+    def status_in_trouble(self, error: Unreachable) -> LogStatus:
+        """The same as last known, with what does not answer now."""
+        trouble, (behind, behind_s) = str(error)[:TROUBLE_CHARS_MAX], self._behind
+        is_store = isinstance(error, StoreUnreachable)
+        return LogStatus(Clock.real().now(), behind, behind_s, *((trouble, "") if is_store else ("", trouble)))
 
     def pull(self) -> int:
         """Bring the next segments; their number."""
@@ -241,7 +253,7 @@ class LogMirror:
             self._downloads.shutdown(wait=True, cancel_futures=True)
             self._downloads = ThreadPoolExecutor(DOWNLOADS)
             if isinstance(error, DataError) and self._are_outdated(segments):
-                raise Unreachable(message("{path}: segments are being rewritten", path=self._stem)) from None
+                raise StoreUnreachable(message("{path}: segments are being rewritten", path=self._stem)) from None
             raise
 
     def _are_outdated(self, segments: list[Segment]) -> bool:
@@ -274,10 +286,13 @@ class LogMirror:
 def follow(data: DataDirectory, manifest: SegmentManifest, log: LogIdentity, stop: Event) -> None:
     """Mirror the log until `stop` is set. Database and store may be away for any time."""
     with LogMirror(data, manifest, log) as mirror:
-        is_waiting, swept_at = False, boottime()
+        is_waiting, swept_at, told_at = False, boottime(), 0.0
         while not stop.is_set():
             try:
                 pulled = mirror.pull()
+                if boottime() - told_at > STATUS_EVERY_S:
+                    told_at = boottime()
+                    write_log_status(data, mirror.status())
                 if boottime() - swept_at > SWEEP_EVERY_S:
                     swept_at = boottime()
                     sweep_orphans(mirror.store, log, manifest)
@@ -285,6 +300,7 @@ def follow(data: DataDirectory, manifest: SegmentManifest, log: LogIdentity, sto
                 if not is_waiting:
                     print_note(f"waiting: {error}")
                 is_waiting = True
+                write_log_status(data, mirror.status_in_trouble(error))
                 stop.wait(RETRY_S)
                 continue
             if is_waiting:

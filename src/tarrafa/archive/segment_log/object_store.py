@@ -49,6 +49,10 @@ def check_address(url: str, where: str = "--store") -> str:
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
 
 
+class StoreUnreachable(Unreachable):
+    """The object store does not answer."""
+
+
 class ObjectStore:
     """Objects by name. Calls block, and several threads may call."""
 
@@ -147,4 +151,6 @@ class _StoreErrors:
             raise ConfigError(
                 message("{store}: refuses us: {error}; see AWS_ACCESS_KEY_ID", store=self._url, error=said)
             ) from None
-        raise Unreachable(message("{store}: the store does not answer: {error}", store=self._url, error=said)) from None
+        raise StoreUnreachable(
+            message("{store}: the store does not answer: {error}", store=self._url, error=said)
+        ) from None

@@ -105,6 +105,9 @@ class SegmentManifest(Protocol):
 
     def forget_retired(self, names: list[str]) -> None: ...
 
+    def lag(self, after: int) -> tuple[int, float]:
+        """How many segments are behind this number, and the age of the first of them, in seconds."""
+
     def last_number(self) -> int:
         """How many segments there are."""
 

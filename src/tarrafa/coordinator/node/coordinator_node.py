@@ -18,7 +18,7 @@ from tarrafa.coordinator.audit import AuditLog
 from tarrafa.coordinator.coordinator import Coordinator
 from tarrafa.coordinator.node.agent import NodeAgent, worker_count, worker_limits
 from tarrafa.coordinator.node.control_socket import ControlServer
-from tarrafa.coordinator.node.messages import NODE_HEARTBEAT_EVERY_S, JoinResponse, NodeOrders
+from tarrafa.coordinator.node.messages import NODE_HEARTBEAT_EVERY_S, JoinResponse, NodeHeartbeat, NodeOrders
 from tarrafa.coordinator.node.process_health import NodeHealth
 from tarrafa.coordinator.notify.notice_outbox import NoticeOutbox, Notifier, make_notice
 from tarrafa.coordinator.notify.webhook_and_mail import NotifyEnvironment
@@ -76,7 +76,8 @@ class CoordinatorNode:
             patient=True, limits=worker_limits(orders, max(1, count)), print_line=print_line,
             submitted=submitted, scrub_every_s=scrub_every_s, store=store,
         )  # fmt: skip
-        self._agent = NodeAgent(self.supervisor, NodeHealth(data, name, f"{name}-"), workers, orders, print_line)
+        self._health = NodeHealth(data, name, f"{name}-")
+        self._agent = NodeAgent(self.supervisor, self._health, workers, orders, print_line)
         self._stack = contextlib.AsyncExitStack()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -92,6 +93,10 @@ class CoordinatorNode:
         sentence = f"{collection.name} {event}: {reason}"
         notice = make_notice(collection.name, event, self._clock.now(), sentence, numbers, occasion)
         self.notifier.notify(notice, collection.notify)
+
+    @property
+    def last_heartbeat(self) -> NodeHeartbeat | None:
+        return self._health.last
 
     @property
     def frontier_address(self) -> Address:

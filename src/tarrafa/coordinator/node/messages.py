@@ -96,6 +96,18 @@ class ScrubState(msgspec.Struct, frozen=True, omit_defaults=True):
     known_losses: Count = 0
 
 
+class LogState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A node of a segment log: how far its mirror is behind, what does not answer, and the parts of the index that it
+    owns, with those of them that are being built."""
+
+    behind: Count = 0
+    behind_s: Amount = 0.0
+    store_trouble: LongText = ""
+    database_trouble: LongText = ""
+    parts: Count = 0
+    building: Count = 0
+
+
 class NodeHeartbeat(msgspec.Struct, frozen=True, omit_defaults=True):
     """A node at one moment. Its times are by its own clock, which shows `at` (`shift_times`)."""
 
@@ -114,6 +126,8 @@ class NodeHeartbeat(msgspec.Struct, frozen=True, omit_defaults=True):
     share: Fraction = 1.0  # of its hosts that the CPU limit lets it visit
     is_paused: bool = False  # by order, or because its disk is nearly full
     scrub: ScrubState | None = None  # None: there was none yet
+    log: LogState | None = None  # None: the archive is of this node alone
+    is_draining: bool = False  # it ends, and gives everything back
 
 
 class JoinRequest(msgspec.Struct, frozen=True, omit_defaults=True):

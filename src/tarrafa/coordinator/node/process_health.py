@@ -14,25 +14,31 @@ from typing import NamedTuple
 import psutil
 
 from tarrafa import __version__
+from tarrafa.archive.segment_log.log_mirror import log_path
+from tarrafa.archive.segment_log.log_status import read_log_status
 from tarrafa.clock import Clock, boottime
 from tarrafa.coordinator.node.logs import LogReader
 from tarrafa.coordinator.node.messages import (
     LINES_PER_HEARTBEAT_MAX,
     LogLine,
+    LogState,
     Machine,
     NodeHeartbeat,
     ProcessState,
     ScrubState,
 )
 from tarrafa.crawl.supervisor.child_processes import ChildProcessState
+from tarrafa.crawl.supervisor.drain import is_draining
 from tarrafa.crawl.verify.scrub import read_scrub_result
 from tarrafa.i18n import Message
+from tarrafa.index.shards import read_layout
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.heartbeat import TEXT_CHARS_MAX, ProcessHeartbeat, printable_reason, printable_text
 from tarrafa.runtime.process_identity import current_process
 
 PROCESS_SILENT_AFTER_S = 5.0  # without a heartbeat, a running process is shown as silent
 SUSPENDED_AFTER_S = 3.0  # between two heartbeats: then this process itself was suspended
+LOG_SILENT_AFTER_S = 30.0  # without a word of the mirror
 STARTING_S = 20.0  # a process may take so long until its first heartbeat
 
 
@@ -66,6 +72,7 @@ class NodeHealth:
         self._processes: dict[int, psutil.Process] = {}
         self._deaths: dict[str, float] = {}
         self._beat_at = self._awake_since = boottime()
+        self.last: NodeHeartbeat | None = None
         self.cpu = 0.0  # share of all cores that our processes used lately
         self._model = printable_text(_cpu_model())
         self._system = printable_text(f"{platform.system()} {platform.release()}")
@@ -111,11 +118,12 @@ class NodeHealth:
         self.cpu = sum(one.cpu for one in processes) / (psutil.cpu_count() or 1)
         lines = [*self._lines, *self._logs.new_lines(self._clock.now())][-LINES_PER_HEARTBEAT_MAX:]
         self._lines.clear()
-        return NodeHeartbeat(
+        self.last = NodeHeartbeat(
             self._node, self._clock.now(), __version__, self.started, self.machine(), processes, orders,
             printable_reason(trouble), tuple(lines), address, self.process, self._workers_named, share, is_paused,
-            self._scrub_state(),
+            self._scrub_state(), self._log_state(), is_draining=is_draining(self._data),
         )  # fmt: skip
+        return self.last
 
     def _scrub_state(self) -> ScrubState | None:
         found = read_scrub_result(self._data)
@@ -123,6 +131,17 @@ class NodeHealth:
             return None
         counts = (found.bytes, found.lost, found.derived, found.harmless, found.known_losses)
         return ScrubState(found.at, found.took_s, *counts)
+
+    def _log_state(self) -> LogState | None:
+        found = read_log_status(self._data)
+        if found is None or not log_path(self._data).exists():
+            return None
+        silent_s = self._clock.now() - found.at  # of a mirror that is dead, nothing else is known
+        behind_s = found.behind_s + (silent_s if silent_s > LOG_SILENT_AFTER_S else 0.0)
+        layout = read_layout(self._data)
+        parts, building = (len(layout.here), len(layout.building)) if layout.is_owned else (0, 0)
+        troubles = printable_text(found.store_trouble), printable_text(found.database_trouble)
+        return LogState(found.behind, behind_s, *troubles, parts, building)
 
     def _log_death(self, child: ChildProcessState) -> None:
         """Log each death once."""

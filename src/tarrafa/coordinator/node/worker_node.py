@@ -125,6 +125,10 @@ class WorkerNode:
         self.data.create()
         self._health = NodeHealth(self.data, self.name, f"{self.name}-")
 
+    @property
+    def last_heartbeat(self) -> NodeHeartbeat | None:
+        return self._health.last
+
     async def run(self) -> None:
         """Work until cancelled or refused."""
         joined = await self._join_with_retry()

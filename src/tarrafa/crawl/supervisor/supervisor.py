@@ -23,6 +23,7 @@ from tarrafa.crawl.compaction.switch import recover
 from tarrafa.crawl.scope.scope_rules import Admission
 from tarrafa.crawl.supervisor.child_processes import TICK_S, ChildProcess, ChildProcesses, ChildProcessState
 from tarrafa.crawl.supervisor.completion import SETTLE_S, CompletionCheck
+from tarrafa.crawl.supervisor.drain import drainable, is_draining
 from tarrafa.crawl.supervisor.followers import Followers
 from tarrafa.crawl.supervisor.frontier_link import FrontierLink, LocalFrontierLink
 from tarrafa.crawl.supervisor.part_ownership import PartOwnership
@@ -34,7 +35,7 @@ from tarrafa.errors import DataError, FrontierError, Locked, TarrafaError, Unrea
 from tarrafa.frontier.address import OpenFrontier, child_environment, open_manifest
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.clock_sync import sync_clock
-from tarrafa.frontier.messages import GRAPH, CollectionRow, DiscoveredUrl, FrontierOverview
+from tarrafa.frontier.messages import GRAPH, INDEX, CollectionRow, DiscoveredUrl, FrontierOverview
 from tarrafa.i18n import Message, message
 from tarrafa.index.shards import ShardLayout
 from tarrafa.runtime.data_dir import DataDirectory
@@ -106,7 +107,7 @@ class Supervisor:
         self._workers = [self._worker(number, workers) for number in range(1, workers + 1)]
         self._completion = CompletionCheck(self._followers.catch_up_of, self._settle_s())
         self._lock: IO[bytes] | None = None
-        self._closing = contextlib.ExitStack()
+        self._closing, self._running = contextlib.ExitStack(), contextlib.ExitStack()
 
     def _settle_s(self) -> float:
         """How long a collection must be exhausted. A process that only serves leaves finishing to the machines that
@@ -125,6 +126,7 @@ class Supervisor:
         if self._lock is None:
             raise Locked(message("{path}: another Tarrafa process is working here", path=self.data.root))
         try:
+            self._running.enter_context(drainable(self.data))
             self._check()
             self._limits.write()
             self._closing.enter_context(self.watchdog)
@@ -251,6 +253,7 @@ class Supervisor:
             await self._processes.terminate()
             await self.frontier_link.close()
             await self._processes.close()
+            self._running.close()
             if self._lock is not None:
                 self._lock.close()
 
@@ -266,7 +269,8 @@ class Supervisor:
         if self._ownership is not None:
             with contextlib.suppress(FrontierError, TimeoutError):
                 async with asyncio.timeout(PAUSE_TIMEOUT_S):
-                    await self._ownership.leave(GRAPH)  # parts of the index stay ours for a lease: it may start again
+                    # Parts of the index stay ours for a lease, because this node may start again; not if it is drained.
+                    await self._ownership.leave(GRAPH, *([INDEX] if is_draining(self.data) else []))
 
     async def _wait_for_followers(self) -> None:
         """Let the last records reach index, graph and triple store, for some seconds."""

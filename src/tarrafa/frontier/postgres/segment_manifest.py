@@ -69,6 +69,11 @@ SELECT number, name, warc_start, warc_size, warc_digest, meta_start, meta_size, 
     rewrite
 FROM segment WHERE number >= %s ORDER BY number LIMIT %s
 """
+LAG = """
+SELECT segments - %s,
+    coalesce(extract(epoch FROM clock_timestamp()) - (SELECT appended FROM segment WHERE number = %s), 0)::float8
+FROM log_head
+"""
 REWRITTEN = SEGMENTS.replace("number >= %s ORDER BY number", "rewrite > %s ORDER BY rewrite")
 REWRITE = """
 WITH old AS (SELECT name FROM segment WHERE number = %(number)s AND name = %(old)s FOR UPDATE),
@@ -171,6 +176,10 @@ class PostgresManifest:
 
     def forget_retired(self, names: list[str]) -> None:
         self._rows_affected("DELETE FROM retired_segment WHERE name = ANY(%s)", names)
+
+    def lag(self, after: int) -> tuple[int, float]:
+        found = self._rows(LAG, after, after + 1)
+        return (max(0, found[0][0]), max(0.0, found[0][1])) if found else (0, 0.0)
 
     def last_number(self) -> int:
         return sum(number for (number,) in self._rows("SELECT segments FROM log_head"))

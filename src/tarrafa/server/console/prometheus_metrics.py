@@ -13,6 +13,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from tarrafa.coordinator.monitoring.snapshot import CollectionSnapshot, NodeSnapshot, SystemSnapshot
+from tarrafa.coordinator.node.messages import LogState
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 COLLECTION_STATES = ("ready", "waiting", "running", "paused", "stopped", "finished")
@@ -34,6 +35,7 @@ class _SnapshotCollector(Collector):
         yield from _collections(self._snapshot.collections)
         yield from _nodes(self._snapshot.nodes)
         yield from _scrubs(self._snapshot.nodes)
+        yield from _logs(self._snapshot.nodes)
         yield from _processes(self._snapshot.nodes)
 
 
@@ -123,6 +125,28 @@ def _scrubs(nodes: list[NodeSnapshot]) -> Iterator[Metric]:
             for severity in ("lost", "derived", "harmless"):
                 findings.add_metric([one.node.name, severity], getattr(scrub, severity))
     yield from (at, took, losses, findings)
+
+
+def _logs(nodes: list[NodeSnapshot]) -> Iterator[Metric]:
+    """Of nodes that share one archive."""
+    gauges: dict[str, tuple[str, Callable[[LogState], float]]] = {
+        "log_behind_segments": ("Segments of the log that are not here yet.", lambda log: log.behind),
+        "log_behind_seconds": ("Age of the oldest of them.", lambda log: log.behind_s),
+        "store_up": ("Whether the object store answered last.", lambda log: float(not log.store_trouble)),
+        "database_up": ("Whether the database of the log answered last.", lambda log: float(not log.database_trouble)),
+        "parts": ("Parts of the index that it owns.", lambda log: log.parts),
+        "parts_building": ("Those of them that are not complete yet.", lambda log: log.building),
+    }
+    for name, (help_text, value) in gauges.items():
+        family = GaugeMetricFamily(f"tarrafa_node_{name}", help_text, labels=NODE)
+        for one in nodes:
+            if (log := one.node.beat.log) is not None and not one.node.is_silent:
+                family.add_metric([one.node.name], value(log))
+        yield family
+    draining = GaugeMetricFamily("tarrafa_node_draining", "Whether it ends and gives everything back.", labels=NODE)
+    for one in nodes:
+        draining.add_metric([one.node.name], float(one.node.beat.is_draining))
+    yield draining
 
 
 def _processes(nodes: list[NodeSnapshot]) -> Iterator[Metric]:
