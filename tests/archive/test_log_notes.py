@@ -130,6 +130,7 @@ async def test_a_machine_that_is_far_behind_obeys_every_note_first(folder_cluste
 
 def test_a_note_that_came_after_the_first_look_is_obeyed_before_the_visits_behind_it(folder_cluster, monkeypatch):
     cluster, seen = folder_cluster, list[list[TakedownEntry]]()
+    write(cluster.writer(1), range(1))
     with cluster.mirror("a") as mirror:
         fetch, publish = mirror._next_segments, mirror._publish
 
@@ -143,7 +144,7 @@ def test_a_note_that_came_after_the_first_look_is_obeyed_before_the_visits_behin
 
         monkeypatch.setattr(mirror, "_next_segments", take_down_and_fetch)
         monkeypatch.setattr(mirror, "_publish", look_and_publish)
-        assert mirror.pull() == 1
+        assert mirror.pull() == 2
     assert seen == [[an_entry(1)]]
 
 

@@ -108,7 +108,8 @@ class LogMirror:
     def __init__(self, data: DataDirectory, manifest: SegmentManifest, log: LogIdentity) -> None:
         self._manifest, self.store = manifest, ObjectStore(log.store)
         remember_log(data, log)
-        self._notes, self._behind = LogNotes(data, manifest), (0, 0.0)
+        self._behind_s = 0.0
+        self._notes, self._behind = LogNotes(data, manifest), 0
         self._archive, self._stem = data.archive, data.archive / log.file
         self._durable_fd = self._lock()
         try:
@@ -140,20 +141,26 @@ class LogMirror:
 
     def status(self) -> LogStatus:
         """How far this mirror is behind; store and database have just answered."""
-        self._behind = self._manifest.lag(self._last.number if self._last is not None else 0)
-        return LogStatus(Clock.real().now(), *self._behind)
+        number = self._last.number + 1 if self._last is not None else 1
+        self._behind_s = self._manifest.age(number) if self._behind else 0.0
+        return LogStatus(Clock.real().now(), self._behind, self._behind_s)
 
     def status_in_trouble(self, error: Unreachable) -> LogStatus:
         """The same as last known, with what does not answer now."""
-        trouble, (behind, behind_s) = str(error)[:TROUBLE_CHARS_MAX], self._behind
-        is_store = isinstance(error, StoreUnreachable)
-        return LogStatus(Clock.real().now(), behind, behind_s, *((trouble, "") if is_store else ("", trouble)))
+        trouble, is_store = str(error)[:TROUBLE_CHARS_MAX], isinstance(error, StoreUnreachable)
+        troubles = (trouble, "") if is_store else ("", trouble)
+        return LogStatus(Clock.real().now(), self._behind, self._behind_s, *troubles)
 
     def pull(self) -> int:
         """Bring the next segments; their number."""
-        self._notes.read_once()
-        pulled = self._pull_new()
-        self._pull_rewritten()
+        head = self._manifest.head()
+        if head.note > self._notes.last_number:
+            self._notes.read_once()
+        last = (self._last.number, self._last.name) if self._last is not None else (0, None)
+        pulled = self._pull_new() if (head.number, head.name) != last else 0
+        if head.rewrites > self._last_rewrite:
+            self._pull_rewritten()
+        self._behind = max(0, head.number - (self._last.number if self._last is not None else 0))
         return pulled
 
     def _pull_new(self) -> int:

@@ -30,18 +30,18 @@ class LogNotes:
 
     def __init__(self, data: DataDirectory, manifest: SegmentManifest) -> None:
         self._data, self._manifest = data, manifest
-        self._last_number = 0
+        self.last_number = 0  # of the notes that were applied
 
     def read_once(self) -> None:
         """Apply all notes that are new."""
-        while found := self._manifest.notes(self._last_number, SEGMENTS_AT_ONCE):
+        while found := self._manifest.notes(self.last_number, SEGMENTS_AT_ONCE):
             notes = [note for segment in found for note in notes_of(segment)]
             for note in notes:
                 if isinstance(note, DeletedNote):
                     apart = note.at - note.frontier_time
                     record_deletions(self._data.archive, {note.collection: note.frontier_time}, note.at, apart)
             append_entries(self._data, [_decode_entry(one.entry) for one in notes if isinstance(one, TakedownNote)])
-            self._last_number = found[-1].number
+            self.last_number = found[-1].number
 
 
 def notes_of(segment: Segment) -> Iterator[Note]:

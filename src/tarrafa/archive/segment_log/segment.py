@@ -7,7 +7,7 @@ nothing more.
 """
 
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 from xxhash import xxh3_128_digest
@@ -77,6 +77,15 @@ class LogIdentity(msgspec.Struct, frozen=True):
         return f"tarrafa-{datetime.fromtimestamp(self.began, UTC):%Y%m%d%H%M%S}-{LOG_WRITER}-00001"
 
 
+class LogHead(NamedTuple):
+    """The end of the log: the number and name of its last segment, the number of its last note, and of its rewrites."""
+
+    number: int = 0
+    name: str | None = None
+    note: int = 0
+    rewrites: int = 0
+
+
 class SegmentManifest(Protocol):
     """Which segments exist, in which order. Calls block."""
 
@@ -105,11 +114,11 @@ class SegmentManifest(Protocol):
 
     def forget_retired(self, names: list[str]) -> None: ...
 
-    def lag(self, after: int) -> tuple[int, float]:
-        """How many segments are behind this number, and the age of the first of them, in seconds."""
+    def head(self) -> LogHead:
+        """The end of the log at this moment."""
 
-    def last_number(self) -> int:
-        """How many segments there are."""
+    def age(self, number: int) -> float:
+        """How long ago a segment was appended, in seconds; 0: there is none by that number."""
 
     def lengths(self) -> DurableLengths:
         """The lengths of the files of the log at this moment."""

@@ -70,7 +70,7 @@ def _list_files(data: DataDirectory, limit: int) -> ArchiveListing:
 def _list_segments(address: Address, limit: int) -> ArchiveListing:
     manifest, log = _require_log(address)
     try:
-        last = manifest.last_number()
+        last = manifest.head().number
         files = [
             ListedFiles(one.name, one.warc.size, one.meta.size, one.number)
             for one in manifest.segments(max(1, last - limit + 1), limit)

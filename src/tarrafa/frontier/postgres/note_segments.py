@@ -27,7 +27,7 @@ TAKEDOWNS = "SELECT number, entry FROM takedown WHERE number > %s ORDER BY numbe
 APPEND_NOTES = """
 WITH head AS (
     UPDATE log_head SET segments = segments + 1, meta_end = meta_end + %(size)s, deletions = %(deletions)s,
-        takedowns = %(takedowns)s RETURNING *
+        takedowns = %(takedowns)s, note = segments + 1 RETURNING *
 )
 INSERT INTO segment (number, worker, sequence, name, warc_start, warc_size, warc_digest, meta_start, meta_size,
     meta_digest, visits_end, note)

@@ -10,7 +10,7 @@ another order than they are given.)
 import time
 import uuid
 
-from tarrafa.archive.segment_log.segment import LogIdentity, NewSegment, Segment, SegmentPart, next_name
+from tarrafa.archive.segment_log.segment import LogHead, LogIdentity, NewSegment, Segment, SegmentPart, next_name
 from tarrafa.archive.warc_writer import DurableLengths
 from tarrafa.errors import ConfigError, DataError, LeaseLost
 from tarrafa.frontier.postgres.database_connection import PATIENCE_S, DatabaseConnection
@@ -23,7 +23,7 @@ CREATE TABLE log_head (
     id TEXT PRIMARY KEY, store TEXT NOT NULL, began DOUBLE PRECISION NOT NULL, segments BIGINT NOT NULL,
     warc_end BIGINT NOT NULL, meta_end BIGINT NOT NULL, visits_end BIGINT NOT NULL,
     deletions BIGINT NOT NULL DEFAULT 0, takedowns BIGINT NOT NULL DEFAULT 0, -- the last of each that is a note
-    rewrites BIGINT NOT NULL DEFAULT 0
+    note BIGINT NOT NULL DEFAULT 0, rewrites BIGINT NOT NULL DEFAULT 0 -- number of the last note, and of rewrites
 );
 CREATE TABLE segment (
     number BIGINT PRIMARY KEY, worker BIGINT NOT NULL, sequence BIGINT NOT NULL, name TEXT NOT NULL,
@@ -69,11 +69,8 @@ SELECT number, name, warc_start, warc_size, warc_digest, meta_start, meta_size, 
     rewrite
 FROM segment WHERE number >= %s ORDER BY number LIMIT %s
 """
-LAG = """
-SELECT segments - %s,
-    coalesce(extract(epoch FROM clock_timestamp()) - (SELECT appended FROM segment WHERE number = %s), 0)::float8
-FROM log_head
-"""
+HEAD = "SELECT segments, (SELECT name FROM segment WHERE number = segments), note, rewrites FROM log_head"
+AGE = "SELECT (extract(epoch FROM clock_timestamp()) - appended)::float8 FROM segment WHERE number = %s"
 REWRITTEN = SEGMENTS.replace("number >= %s ORDER BY number", "rewrite > %s ORDER BY rewrite")
 REWRITE = """
 WITH old AS (SELECT name FROM segment WHERE number = %(number)s AND name = %(old)s FOR UPDATE),
@@ -177,12 +174,11 @@ class PostgresManifest:
     def forget_retired(self, names: list[str]) -> None:
         self._rows_affected("DELETE FROM retired_segment WHERE name = ANY(%s)", names)
 
-    def lag(self, after: int) -> tuple[int, float]:
-        found = self._rows(LAG, after, after + 1)
-        return (max(0, found[0][0]), max(0.0, found[0][1])) if found else (0, 0.0)
+    def head(self) -> LogHead:
+        return LogHead(*next(iter(self._rows(HEAD)), ()))
 
-    def last_number(self) -> int:
-        return sum(number for (number,) in self._rows("SELECT segments FROM log_head"))
+    def age(self, number: int) -> float:
+        return max(0.0, *(float(age) for (age,) in self._rows(AGE, number)), 0.0)
 
     def lengths(self) -> DurableLengths:
         found = self._rows("SELECT warc_end, meta_end, visits_end FROM log_head")
