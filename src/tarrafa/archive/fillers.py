@@ -5,11 +5,14 @@ of gzip and WARC steps over a filler, as over every record of a type that it doe
 Padding is made of deflate blocks without content, of five and of six bytes, and does not belong to the record.
 """
 
+import uuid
 import zlib
 from collections.abc import Iterator
 from zlib import crc32
 
-from tarrafa.archive.warc_writer import MEMBER_START, RECORD_END, SIZED_START, record_ids, sha1_digest
+from xxhash import xxh3_128_digest
+
+from tarrafa.archive.warc_writer import MEMBER_START, RECORD_END, SIZED_START, sha1_digest
 
 FILLER = "filler"
 TRAILER_BYTES = 8
@@ -19,12 +22,13 @@ EMPTY_STORED = b"\x00\x00\x00\xff\xff"
 EMPTY_FIXED_AND_STORED = b"\x02\x00\x00\x00\xff\xff"  # a block of ten bits before it
 LAST_STORED = b"\x01\x00\x00\xff\xff"
 SPACES = b" \t\n  \t\t \n\t \n\n \t\n\t\t  \n \n\t\t\n  \t \n\t\n \t\t\t\n \n"  # that do not shrink much
-_ids = record_ids()
 
 
-def filler(size: int, date: str) -> bytes | None:
-    """A record of this type and length; None: it is too short for one."""
-    head = f"WARC/1.1\r\nWARC-Type: {FILLER}\r\nWARC-Date: {date}\r\nWARC-Record-ID: {next(_ids)}\r\n".encode()
+def filler(size: int, date: str, place_of: str) -> bytes | None:
+    """A record of this type and length in the place of another one, by its id; None: it is too short for one. The same
+    arguments make the same bytes."""
+    record_id = uuid.UUID(bytes=xxh3_128_digest(place_of.encode()), version=4).urn
+    head = f"WARC/1.1\r\nWARC-Type: {FILLER}\r\nWARC-Date: {date}\r\nWARC-Record-ID: <{record_id}>\r\n".encode()
     blocks = max(1, -(-(size - SIZED_START.size - TRAILER_BYTES) // (STORED_BYTES_MAX + STORED_HEAD_BYTES)))
     record_size = size - SIZED_START.size - TRAILER_BYTES - blocks * STORED_HEAD_BYTES
     length = f"Content-Length: {max(0, record_size - len(head) - 32):015d}\r\n\r\n".encode()
@@ -61,18 +65,18 @@ def padded_record(kind: str, date: str, record_id: str, headers: str, content: b
                 f"Content-Length: {len(text)}\r\n{headers}{digest}\r\n"
             )
             record = b"".join((head.encode(), text, RECORD_END))
-            if (member := _padded(record, size, date)) is not None:
+            if (member := _padded(record, size, date, record_id)) is not None:
                 return member
     return None
 
 
-def _padded(record: bytes, size: int, date: str) -> bytes | None:
+def _padded(record: bytes, size: int, date: str, record_id: str) -> bytes | None:
     packer = zlib.compressobj(9, zlib.DEFLATED, -15, 9)
     begun = packer.compress(record)
     whole = _member(record, begun + packer.copy().flush())
     if len(whole) == size:
         return whole
-    if (rest := filler(size - len(whole), date)) is not None:
+    if (rest := filler(size - len(whole), date, record_id)) is not None:
         return whole + rest
     begun += packer.flush(zlib.Z_FULL_FLUSH)
     left = size - len(_member(record, begun + LAST_STORED))

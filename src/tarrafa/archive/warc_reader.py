@@ -462,9 +462,9 @@ def first_configuration(directory: Path, collection: str) -> msgspec.Raw | None:
     return None
 
 
-def scan_heads(path: Path, length: int) -> Iterator[tuple[int, int, RecordHead]]:
+def scan_heads(path: Path, length: int, start: int = 0) -> Iterator[tuple[int, int, RecordHead]]:
     """Offset, length and head of each record."""
-    for position, (head, _, size) in _scan(path, 0, length, lambda head: False):
+    for position, (head, _, size) in _scan(path, start, length, lambda head: False):
         yield position, size, head
 
 

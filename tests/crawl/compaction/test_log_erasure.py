@@ -26,8 +26,9 @@ from tarrafa.crawl.compaction.compaction import compact_log
 from tarrafa.crawl.compaction.log_erasure import SharedLog
 from tarrafa.crawl.supervisor.takedown_and_deletion_sync import sync_takedowns_once
 from tarrafa.crawl.verify.verification import silent
-from tarrafa.errors import Unreachable
+from tarrafa.errors import Locked, Unreachable
 from tarrafa.frontier.address import parse_address
+from tarrafa.frontier.postgres.segment_manifest import PostgresManifest
 from tarrafa.runtime.data_dir import DataDirectory
 from tests.archive.log_cluster import Cluster
 from tests.contract import postgres_process
@@ -188,7 +189,6 @@ def main(root: str, dsn: str, kill_at: int) -> None:
     import os
 
     from tarrafa.archive.segment_log import log_mirror, orphans
-    from tarrafa.frontier.postgres.segment_manifest import PostgresManifest
 
     calls = 0
 
@@ -203,7 +203,7 @@ def main(root: str, dsn: str, kill_at: int) -> None:
         return call
 
     for owner, name in (
-        (ObjectStore, "put"), (ObjectStore, "delete"), (PostgresManifest, "rewrite"),
+        (ObjectStore, "put"), (ObjectStore, "delete"), (PostgresManifest, "rewrite"), (PostgresManifest, "announce"),
         (PostgresManifest, "forget_retired"), (log_mirror, "_write_at"), (log_mirror.LogMirror, "_read_last"),
         (orphans, "remove_retired"),
     ):  # fmt: skip
@@ -255,7 +255,7 @@ def test_what_was_retired_is_deleted_by_any_machine(cluster):
     for name in object_names_of(retired):
         cluster.store().put(name, b"old")
     with psycopg.connect(cluster.dsn, autocommit=True) as connection:
-        connection.execute("INSERT INTO retired_segment VALUES (%s)", (retired,))
+        connection.execute("INSERT INTO retired_segment VALUES (%s, 0)", (retired,))
     assert remove_retired(cluster.store(), cluster.manifest) == 2
     assert cluster.manifest.retired(9) == []
     assert not {*object_names_of(retired)} & set(cluster.store().names(""))
@@ -267,14 +267,35 @@ def kinds_read_by_warcio(path: Path) -> list[str]:
         return [record.rec_type for record in ArchiveIterator(stream)]
 
 
+def test_of_two_machines_that_erase_at_once_the_second_one_changes_nothing(cluster, monkeypatch):
+    a, b = mirrored(cluster, "a"), mirrored(cluster, "b")
+    order(a, PAGE, "--frontier", cluster.dsn)
+    order(b, "http://www.site.test/p6.html", "--frontier", cluster.dsn)
+    rewrite = PostgresManifest.rewrite
+
+    def rewrite_late(manifest: PostgresManifest, *arguments: Any) -> bool:
+        monkeypatch.setattr(PostgresManifest, "rewrite", rewrite)
+        erase_in_log(cluster, b)
+        return rewrite(manifest, *arguments)
+
+    monkeypatch.setattr(PostgresManifest, "rewrite", rewrite_late)
+    with pytest.raises(Locked, match="another machine"):
+        erase_in_log(cluster, a)
+    with psycopg.connect(cluster.dsn, autocommit=True) as connection:
+        connection.execute("UPDATE retired_segment SET due = 0")  # an hour later
+    erase_in_log(cluster, a)
+    assert in_store(cluster, NEEDLE) == in_store(cluster, b"pagina6 revisao") == []
+    assert_clean(a)
+
+
 # -- fillers -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("start", [200, 65_500, 130_900])
 def test_a_filler_has_any_length_and_every_reader_steps_over_it(tmp_path, start):
-    sizes = [size for size in range(start, start + 150) if filler(size, DATE) is not None]
+    sizes = [size for size in range(start, start + 150) if filler(size, DATE, str(size)) is not None]
     assert len(sizes) >= 145
-    content = b"".join(filler(size, DATE) or b"" for size in sizes)
+    content = b"".join(filler(size, DATE, str(size)) or b"" for size in sizes)
     path = tmp_path / "fillers.warc.gz"
     path.write_bytes(content)
     assert [len(one.packed) for one in read_members(path, len(content))] == sizes

@@ -102,15 +102,17 @@ class SegmentManifest(Protocol):
     def notes(self, after: int, most: int) -> list[Segment]:
         """Some segments of notes behind this number, in their order."""
 
-    def rewrite(self, old: Segment, warc_digest: bytes, meta_digest: bytes) -> bool:
-        """Let the objects of `next_name` take the place of a segment's, which are retired. False: another machine was
-        first."""
+    def announce(self, name: str) -> None:
+        """Note that objects of this name are put next. If no row names them within an hour, they are retired."""
+
+    def rewrite(self, old: Segment, new_name: str, warc_digest: bytes, meta_digest: bytes) -> bool:
+        """Let other objects take the place of a segment's, which are retired. False: another machine was first."""
 
     def rewritten(self, after: int, most: int) -> list[Segment]:
         """Some segments that were rewritten after this rewrite, in the order of their rewrites."""
 
     def retired(self, most: int) -> list[str]:
-        """Some names of segments whose objects no row names any more, and that may still be in the store."""
+        """Some names whose objects no row of a segment names, and that may be in the store."""
 
     def forget_retired(self, names: list[str]) -> None: ...
 
@@ -159,11 +161,12 @@ def put_segment(
     return new
 
 
-def next_name(name: str) -> str:
+def next_name(name: str, warc_digest: bytes, meta_digest: bytes) -> str:
     """The name of a segment whose bytes are rewritten: of the same writer, and never used for other bytes."""
     folder, _, last = name.rpartition("/")
-    base, _, generation = last.partition("r")
-    return f"{folder}/{base}r{int(generation or 0) + 1}"
+    base, _, former = last.partition("r")
+    generation = 1 + int(former.partition("-")[0] or 0)
+    return f"{folder}/{base}r{generation}-{digest(warc_digest + meta_digest).hex()[:16]}"
 
 
 def object_names_of(name: str) -> tuple[str, str]:

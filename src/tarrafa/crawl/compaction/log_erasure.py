@@ -30,7 +30,7 @@ from tarrafa.archive.segment_log.segment import (
     object_names_of,
 )
 from tarrafa.archive.warc_reader import meta_path, scan_heads
-from tarrafa.archive.warc_writer import CONVERSION, METADATA, METADATA_TYPE, WARCINFO, one_line
+from tarrafa.archive.warc_writer import CONVERSION, METADATA, METADATA_TYPE, WARCINFO, DurableLengths, one_line
 from tarrafa.captures import follower as captures
 from tarrafa.captures.store import SAME_PAYLOAD_KIND, open_reader
 from tarrafa.crawl.compaction.erase_orders import due_erasures
@@ -45,7 +45,6 @@ from tarrafa.runtime.sqlite import rows
 from tarrafa.takedown import LegalHolds
 
 ROWS_AT_ONCE = 1_000
-NO_ID = "<urn:uuid:00000000-0000-4000-8000-000000000000>"
 _decode_visit = msgspec.json.Decoder(VisitRecord).decode
 
 
@@ -105,8 +104,10 @@ class _LogErasure:
             meta_path(log.data.archive, log.identity.file),
         )
 
+        self._looked = DurableLengths(0, 0, 0)  # up to where the log was looked through
+
     def run(self) -> None:
-        """Twice, if a worker appended such a visit meanwhile; it was under way when the order was given."""
+        """Again for what was appended meanwhile: such a visit may have been under way when the order was given."""
         while affected := list(self._affected()):
             with self._progress("rewriting segments", len(affected)) as advance:
                 for segment in affected:
@@ -117,29 +118,29 @@ class _LogErasure:
     def _affected(self) -> Iterator[Segment]:
         lengths = self._mirror.lengths
         with self._progress("looking for records to erase", lengths.warc + lengths.meta) as advance:
-            warc = self._places(self._paths[0], lengths.warc)
+            warc = self._places(self._paths[0], lengths.warc, self._looked.warc)
             advance(lengths.warc)
-            meta = self._places(self._paths[1], lengths.meta)
+            meta = self._without_tombstones(self._places(self._paths[1], lengths.meta, self._looked.meta))
             advance(lengths.meta)
+        self._looked = lengths
         first = 1
         while (warc or meta) and (found := self._manifest.segments(first, ROWS_AT_ONCE)):
             yield from (one for one in found if _is_within(warc, one.warc) or _is_within(meta, one.meta))
             first = found[-1].number + 1
 
-    def _places(self, path: Path, length: int) -> list[int]:
+    def _places(self, path: Path, length: int, start: int) -> list[int]:
         """Where the records to erase begin."""
-        found = []
-        for position, _, head in scan_heads(path, length):
-            if head.kind not in (WARCINFO, FILLER) and self._choice.covers(head.url):
-                found.append(position)
-        return self._without_tombstones(path, found)
+        return [
+            position
+            for position, _, head in scan_heads(path, length, start)
+            if head.kind not in (WARCINFO, FILLER) and self._choice.covers(head.url)
+        ]
 
-    def _without_tombstones(self, path: Path, places: list[int]) -> list[int]:
-        """Raises `HeldByLaw` for visits of a held collection."""
-        if path != self._paths[1]:
-            return places
+    def _without_tombstones(self, places: list[int]) -> list[int]:
+        """The places in the meta file that are still to be erased. Raises `HeldByLaw` for visits of a held
+        collection."""
         kept = []
-        with path.open("rb") as stream:
+        with self._paths[1].open("rb") as stream:
             for place in places:
                 member = next(read_members_of(stream, place, self._mirror.lengths.meta))
                 if member.kind == METADATA:
@@ -154,9 +155,12 @@ class _LogErasure:
         if segment.note:
             return
         contents = [erased_content(part, self._choice) for part in self._mirror.download(segment)]
-        for name, content in zip(object_names_of(next_name(segment.name)), contents, strict=True):
-            self._mirror.store.put(name, content)
-        if not self._manifest.rewrite(segment, digest(contents[0]), digest(contents[1])):
+        digests = digest(contents[0]), digest(contents[1])
+        name = next_name(segment.name, *digests)
+        self._manifest.announce(name)
+        for one, content in zip(object_names_of(name), contents, strict=True):
+            self._mirror.store.put(one, content)
+        if not self._manifest.rewrite(segment, name, *digests):
             raise Locked(message("another machine rewrites the log; run it again"))
 
 
@@ -184,7 +188,7 @@ def erased_content(content: bytes, choice: ErasureChoice) -> bytes:
         elif member.kind == METADATA:
             found.append(member.packed)
         else:
-            found.append(_filled(len(member.packed), member.date))
+            found.append(_filled(member, len(member.packed)))
     if visit is not None:
         found.append(_tombstone(visit, choice, room))
     rewritten = b"".join(found)
@@ -202,11 +206,12 @@ def _tombstone(member: ReadMember, choice: ErasureChoice, room: int) -> bytes:
     headers = f"WARC-Target-URI: {one_line(member.url)}\r\nContent-Type: {METADATA_TYPE}\r\n"
     text = msgspec.json.encode(record)
     found = padded_record(METADATA, member.date, record_id_of(member), headers, text, room)
-    return _filled(room, member.date) if found is None else found  # the bytes must go, even if the visit goes, too
+    return _filled(member, room) if found is None else found  # the bytes must go, even if the visit goes, too
 
 
-def _filled(size: int, date: str) -> bytes:
-    found = filler(size, date) or padded_record(FILLER, date, NO_ID, "", b"", size)
+def _filled(member: ReadMember, size: int) -> bytes:
+    place_of = record_id_of(member)
+    found = filler(size, member.date, place_of) or padded_record(FILLER, member.date, place_of, "", b"", size)
     if found is None:
         raise DataError(message("a record of {size} bytes is too short for a filler", size=str(size)))
     return found

@@ -10,7 +10,7 @@ another order than they are given.)
 import time
 import uuid
 
-from tarrafa.archive.segment_log.segment import LogHead, LogIdentity, NewSegment, Segment, SegmentPart, next_name
+from tarrafa.archive.segment_log.segment import LogHead, LogIdentity, NewSegment, Segment, SegmentPart
 from tarrafa.archive.warc_writer import DurableLengths
 from tarrafa.errors import ConfigError, DataError, LeaseLost
 from tarrafa.frontier.postgres.database_connection import PATIENCE_S, DatabaseConnection
@@ -34,9 +34,10 @@ CREATE TABLE segment (
 );
 CREATE INDEX segment_note ON segment (number) WHERE note <> '';
 CREATE INDEX segment_rewrite ON segment (rewrite) WHERE rewrite > 0;
-CREATE TABLE retired_segment (name TEXT PRIMARY KEY);
+CREATE TABLE retired_segment (name TEXT PRIMARY KEY, due DOUBLE PRECISION NOT NULL);
 CREATE TABLE swept_writer (worker BIGINT PRIMARY KEY);
 """
+ANNOUNCED_S = 3600.0  # for two objects
 CREATE_LOG = """
 INSERT INTO log_head (id, store, began, segments, warc_end, meta_end, visits_end) SELECT %s, %s, %s, 0, 0, 0, 0
 WHERE NOT EXISTS (SELECT 1 FROM log_head)
@@ -69,13 +70,21 @@ SELECT number, name, warc_start, warc_size, warc_digest, meta_start, meta_size, 
     rewrite
 FROM segment WHERE number >= %s ORDER BY number LIMIT %s
 """
+ANNOUNCE = """
+INSERT INTO retired_segment VALUES (%s, extract(epoch FROM clock_timestamp()) + %s)
+ON CONFLICT (name) DO UPDATE SET due = excluded.due
+"""
+RETIRED = """
+SELECT name FROM retired_segment WHERE due <= extract(epoch FROM clock_timestamp()) ORDER BY name LIMIT %s
+"""
 HEAD = "SELECT segments, (SELECT name FROM segment WHERE number = segments), note, rewrites FROM log_head"
 AGE = "SELECT (extract(epoch FROM clock_timestamp()) - appended)::float8 FROM segment WHERE number = %s"
 REWRITTEN = SEGMENTS.replace("number >= %s ORDER BY number", "rewrite > %s ORDER BY rewrite")
 REWRITE = """
 WITH old AS (SELECT name FROM segment WHERE number = %(number)s AND name = %(old)s FOR UPDATE),
 head AS (UPDATE log_head SET rewrites = rewrites + 1 WHERE EXISTS (SELECT 1 FROM old) RETURNING rewrites),
-retired AS (INSERT INTO retired_segment SELECT name FROM old ON CONFLICT DO NOTHING)
+retired AS (INSERT INTO retired_segment SELECT name, 0 FROM old ON CONFLICT DO NOTHING),
+announced AS (DELETE FROM retired_segment WHERE name = %(new)s AND EXISTS (SELECT 1 FROM old))
 UPDATE segment SET name = %(new)s, warc_digest = %(warc)s, meta_digest = %(meta)s, rewrite = rewrites
 FROM head WHERE number = %(number)s RETURNING number
 """
@@ -153,9 +162,11 @@ class PostgresManifest:
             for number, name, *columns in self._rows(sql, first, most)
         ]
 
-    def rewrite(self, old: Segment, warc_digest: bytes, meta_digest: bytes) -> bool:
-        new = next_name(old.name)
-        values = {"number": old.number, "old": old.name, "new": new, "warc": warc_digest, "meta": meta_digest}
+    def announce(self, name: str) -> None:
+        self._rows_affected(ANNOUNCE, name, ANNOUNCED_S)
+
+    def rewrite(self, old: Segment, new_name: str, warc_digest: bytes, meta_digest: bytes) -> bool:
+        values = {"number": old.number, "old": old.name, "new": new_name, "warc": warc_digest, "meta": meta_digest}
 
         def attempt() -> bool:
             connection = self._database.connect()
@@ -169,7 +180,7 @@ class PostgresManifest:
         return self._segments(REWRITTEN, after, most)
 
     def retired(self, most: int) -> list[str]:
-        return [name for (name,) in self._rows("SELECT name FROM retired_segment ORDER BY name LIMIT %s", most)]
+        return [name for (name,) in self._rows(RETIRED, most)]
 
     def forget_retired(self, names: list[str]) -> None:
         self._rows_affected("DELETE FROM retired_segment WHERE name = ANY(%s)", names)
