@@ -45,6 +45,7 @@ from tarrafa.runtime.sqlite import rows
 from tarrafa.takedown import LegalHolds
 
 ROWS_AT_ONCE = 1_000
+ANOTHER_REWRITES = message("another machine rewrites the log; run it again")
 _decode_visit = msgspec.json.Decoder(VisitRecord).decode
 
 
@@ -154,14 +155,19 @@ class _LogErasure:
     def _rewrite(self, segment: Segment) -> None:
         if segment.note:
             return
-        contents = [erased_content(part, self._choice) for part in self._mirror.download(segment)]
+        try:
+            contents = [erased_content(part, self._choice) for part in self._mirror.download(segment)]
+        except DataError:
+            if self._manifest.segments(segment.number, 1) == [segment]:
+                raise
+            raise Locked(ANOTHER_REWRITES) from None
         digests = digest(contents[0]), digest(contents[1])
         name = next_name(segment.name, *digests)
         self._manifest.announce(name)
         for one, content in zip(object_names_of(name), contents, strict=True):
             self._mirror.store.put(one, content)
         if not self._manifest.rewrite(segment, name, *digests):
-            raise Locked(message("another machine rewrites the log; run it again"))
+            raise Locked(ANOTHER_REWRITES)
 
 
 def _is_within(places: list[int], part: SegmentPart) -> bool:
