@@ -16,6 +16,7 @@ from warcio.archiveiterator import ArchiveIterator
 
 from tarrafa.archive.file_rewrite import read_members, record_id_of
 from tarrafa.archive.fillers import FILLER, filler, padded_record
+from tarrafa.archive.segment_log import merge
 from tarrafa.archive.segment_log.object_store import ObjectStore
 from tarrafa.archive.segment_log.orphans import remove_retired
 from tarrafa.archive.segment_log.push import ArchivePush
@@ -81,17 +82,22 @@ def erase_in_log(cluster: Cluster, data: DataDirectory) -> list[str]:
 
 def in_store(cluster: Cluster, needle: bytes) -> list[str]:
     """The objects in which some bytes are, raw or inflated."""
-    store, found = ObjectStore(cluster.log.store), []
-    named = {
-        name: part.size
-        for one in cluster.manifest.segments(1, 10_000)
-        for name, part in zip(object_names_of(one.name), (one.warc, one.meta), strict=True)
-    }
+    store, found, named = ObjectStore(cluster.log.store), [], dict[str, int]()
+    for one in cluster.manifest.segments(1, 10_000):
+        for name, part in zip(object_names_of(one.name), (one.warc, one.meta), strict=True):
+            named[name] = max(named.get(name, 0), part.offset + part.size)
     for name in store.names(""):
         assert name in named, "an object that no row names"
         if any(needle in part for part in unpacked(store.get(name, named[name]))):
             found.append(name)
     return found
+
+
+def drop_retired(cluster: Cluster) -> int:
+    """As if ten minutes were over."""
+    with psycopg.connect(cluster.dsn, autocommit=True) as connection:
+        connection.execute("UPDATE retired_segment SET due = 0")
+    return remove_retired(cluster.store(), cluster.manifest)
 
 
 def places(data: DataDirectory) -> dict[str, int]:
@@ -104,9 +110,15 @@ def places(data: DataDirectory) -> dict[str, int]:
     }
 
 
+@pytest.mark.parametrize("merged", [False, True])
 @pytest.mark.parametrize("target", [PAGE, "host:www.site.test", "site:site.test"])
-def test_nothing_of_what_is_erased_is_left_in_the_store_or_on_any_machine(cluster, target):
+def test_nothing_of_what_is_erased_is_left_in_the_store_or_on_any_machine(cluster, monkeypatch, target, merged):
     a, b = mirrored(cluster, "a"), mirrored(cluster, "b")
+    if merged:
+        monkeypatch.setattr(merge, "LAST_KEPT", 1)
+        with cluster.mirror("a") as mirror:
+            assert merge.merge_segments(mirror, cluster.manifest, cluster.log, lambda: None, 100_000) > 4
+        drop_retired(cluster)
     before, others = places(a), {key: body for key, body in bodies(a).items() if not erases(target, key[0])}
     assert in_store(cluster, NEEDLE)
     order(a, target, "--frontier", cluster.dsn)
@@ -203,7 +215,7 @@ def main(root: str, dsn: str, kill_at: int) -> None:
         return call
 
     for owner, name in (
-        (ObjectStore, "put"), (ObjectStore, "delete"), (PostgresManifest, "rewrite"), (PostgresManifest, "announce"),
+        (ObjectStore, "put"), (ObjectStore, "delete"), (PostgresManifest, "replace"), (PostgresManifest, "announce"),
         (PostgresManifest, "forget_retired"), (log_mirror, "_write_at"), (log_mirror.LogMirror, "_read_last"),
         (orphans, "remove_retired"),
     ):  # fmt: skip
@@ -271,18 +283,17 @@ def test_of_two_machines_that_erase_at_once_the_second_one_changes_nothing(clust
     a, b = mirrored(cluster, "a"), mirrored(cluster, "b")
     order(a, PAGE, "--frontier", cluster.dsn)
     order(b, "http://www.site.test/p6.html", "--frontier", cluster.dsn)
-    rewrite = PostgresManifest.rewrite
+    replace = PostgresManifest.replace
 
-    def rewrite_late(manifest: PostgresManifest, *arguments: Any) -> bool:
-        monkeypatch.setattr(PostgresManifest, "rewrite", rewrite)
+    def replace_late(manifest: PostgresManifest, *arguments: Any) -> bool:
+        monkeypatch.setattr(PostgresManifest, "replace", replace)
         erase_in_log(cluster, b)
-        return rewrite(manifest, *arguments)
+        return replace(manifest, *arguments)
 
-    monkeypatch.setattr(PostgresManifest, "rewrite", rewrite_late)
+    monkeypatch.setattr(PostgresManifest, "replace", replace_late)
     with pytest.raises(Locked, match="another machine"):
         erase_in_log(cluster, a)
-    with psycopg.connect(cluster.dsn, autocommit=True) as connection:
-        connection.execute("UPDATE retired_segment SET due = 0")  # an hour later
+    drop_retired(cluster)  # an hour later
     erase_in_log(cluster, a)
     assert in_store(cluster, NEEDLE) == in_store(cluster, b"pagina6 revisao") == []
     assert_clean(a)

@@ -30,6 +30,7 @@ from tarrafa.archive.segment_log.segment import (
     SegmentManifest,
     SegmentPart,
     digest,
+    is_merged,
     object_names_of,
 )
 from tarrafa.archive.warc_writer import DurableLengths, durable_line, read_durable
@@ -46,7 +47,7 @@ POLL_S, RETRY_S = 0.3, 2.0
 SWEEP_EVERY_S = 600.0
 CHANGED_BYTES = 4096
 SCHEMA = """
-CREATE TABLE segment (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, row BLOB NOT NULL);
+CREATE TABLE segment (number INTEGER PRIMARY KEY, name TEXT NOT NULL, row BLOB NOT NULL);
 CREATE TABLE rewrite (last INTEGER NOT NULL); -- the last rewrite that is here
 INSERT INTO rewrite VALUES (0);
 """
@@ -170,7 +171,7 @@ class LogMirror:
         if any(segment.note for segment in new):
             self._notes.read_once()  # appended since: before the visits behind them
         with write_errors(self._stem), self._stopping_downloads(new):
-            for segment, contents in zip(new, self._downloads.map(self.download, new), strict=True):
+            for segment, contents in self._download_all(new):
                 for file, part, content in zip(self._files, (segment.warc, segment.meta), contents, strict=True):
                     _write_at(file, content, part.start)
             for descriptor in self._files:
@@ -189,8 +190,9 @@ class LogMirror:
         before."""
         while found := self._manifest.rewritten(self._last_rewrite, SEGMENTS_PER_PASS):
             ours = [one for one in found if self._last is not None and one.number <= self._last.number]
+            ours.sort(key=lambda one: one.number)
             with write_errors(self._stem), self._stopping_downloads(ours):
-                for segment, contents in zip(ours, self._downloads.map(self.download, ours), strict=True):
+                for segment, contents in self._download_all(ours):
                     for file, part, content in zip(self._files, (segment.warc, segment.meta), contents, strict=True):
                         _overwrite(file, content, part.start)
                 for descriptor in self._files:
@@ -231,24 +233,47 @@ class LogMirror:
                 )
         return found
 
-    def download(self, segment: Segment) -> tuple[bytes, bytes]:
-        """The bytes of both parts of a segment, from the store, checked."""
-        if segment.note:
-            return b"", segment.note
-        warc, meta = object_names_of(segment.name)
-        return self._get(warc, segment.warc), self._get(meta, segment.meta)
+    def _download_all(self, segments: list[Segment]) -> Iterator[tuple[Segment, tuple[bytes, bytes]]]:
+        groups = list[list[Segment]]()
+        for one in segments:
+            if groups and _is_next(groups[-1][-1], one):
+                groups[-1].append(one)
+            else:
+                groups.append([one])
+        for group, contents in zip(groups, self._downloads.map(self.download, groups), strict=True):
+            yield from zip(group, contents, strict=True)
 
-    def _get(self, name: str, part: SegmentPart) -> bytes:
-        content = self.store.get(name, part.size)
-        if digest(content) != part.digest:
-            raise DataError(
-                message(
-                    "{store}/{name}: damaged: its bytes are not those that were written",
-                    store=self.store.url,
-                    name=name,
+    def read(self, segment: Segment) -> tuple[bytes, bytes]:
+        """The bytes of both parts of a segment, as they are here, checked; if they are damaged, from the store."""
+        parts = segment.warc, segment.meta
+        warc, meta = (os.pread(file, part.size, part.start) for file, part in zip(self._files, parts, strict=True))
+        is_whole = (digest(warc), digest(meta)) == (segment.warc.digest, segment.meta.digest)
+        return (warc, meta) if is_whole else self.download([segment])[0]
+
+    def download(self, group: list[Segment]) -> list[tuple[bytes, bytes]]:
+        """The bytes of both parts of some segments that share their objects, from the store, checked."""
+        if group[0].note:
+            return [(b"", one.note) for one in group]
+        warc, meta = object_names_of(group[0].name)
+        return list(
+            zip(self._get(warc, [one.warc for one in group]), self._get(meta, [one.meta for one in group]), strict=True)
+        )
+
+    def _get(self, name: str, parts: list[SegmentPart]) -> Iterator[bytes]:
+        """The parts, which stand in an object in their order."""
+        start, size = parts[0].offset, parts[-1].offset + parts[-1].size - parts[0].offset
+        read = self.store.get_part(name, start, size) if is_merged(name) else self.store.get(name, size)
+        for part in parts:
+            content = read[part.offset - start : part.offset - start + part.size]
+            if digest(content) != part.digest:
+                raise DataError(
+                    message(
+                        "{store}/{name}: damaged: its bytes are not those that were written",
+                        store=self.store.url,
+                        name=name,
+                    )
                 )
-            )
-        return content
+            yield content
 
     @contextmanager
     def _stopping_downloads(self, segments: list[Segment]) -> Iterator[None]:
@@ -343,16 +368,22 @@ def _rows_path(data: DataDirectory) -> Path:
     return data.archive / "log.sqlite"
 
 
+def _is_next(one: Segment, other: Segment) -> bool:
+    """Whether a segment stands behind another one in the same objects."""
+    ends = one.warc.offset + one.warc.size, one.meta.offset + one.meta.size
+    return one.name == other.name and (other.warc.offset, other.meta.offset) == ends
+
+
 def _is_same(found: Segment, known: Segment) -> bool:
-    """Whether a row is the one that was read before; it may have been rewritten since."""
-    if found.rewrite <= known.rewrite:
-        return found == known
-    return (found.number, found.lengths, found.warc.start, found.meta.start) == (
+    """Whether a row is the one that was read before; it may have been rewritten since, or merged with others."""
+    digests = (found.warc.digest, found.meta.digest) if found.rewrite <= known.rewrite else ()
+    return (found.number, found.lengths, found.warc.start, found.meta.start, found.note) == (
         known.number,
         known.lengths,
         known.warc.start,
         known.meta.start,
-    )
+        known.note,
+    ) and digests in ((), (known.warc.digest, known.meta.digest))
 
 
 def _overwrite(descriptor: int, content: bytes, start: int) -> None:

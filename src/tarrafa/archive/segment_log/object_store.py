@@ -8,6 +8,7 @@ AWS_METADATA_ENDPOINT is set. An error says which store and which object. A stor
 and worth waiting for; a refusal and a missing object are not.
 """
 
+import contextlib
 import os
 from collections.abc import Iterator
 from datetime import timedelta
@@ -100,8 +101,15 @@ class ObjectStore:
 
     def get(self, name: str, size: int) -> bytes:
         """A whole object, which is so long."""
+        return self._get(name, 0, size, size + 1)
+
+    def get_part(self, name: str, start: int, size: int) -> bytes:
+        """Some bytes of an object, which is longer."""
+        return self._get(name, start, size, size)
+
+    def _get(self, name: str, start: int, size: int, length: int) -> bytes:
         with self._errors(name):
-            content = bytes(self._obstore.get_range(self._store, name, start=0, length=size + 1)) if size else b""
+            content = bytes(self._obstore.get_range(self._store, name, start=start, length=length)) if size else b""
         if len(content) != size:
             raise DataError(
                 message(
@@ -121,8 +129,17 @@ class ObjectStore:
                     yield one["path"]
 
     def delete(self, names: list[str]) -> None:
+        """Delete objects; those that are gone already are no error."""
+        from obstore.exceptions import NotFoundError
+
+        missing = (NotFoundError, FileNotFoundError)
         with self._errors(names[0] if names else ""):
-            self._obstore.delete(self._store, names)
+            try:
+                self._obstore.delete(self._store, names)
+            except missing:
+                for name in names:
+                    with contextlib.suppress(*missing):
+                        self._obstore.delete(self._store, name)
 
     def _errors(self, name: str) -> "_StoreErrors":
         return _StoreErrors(self.url, name)

@@ -15,16 +15,19 @@ from xxhash import xxh3_128_digest
 from tarrafa.archive.segment_log.object_store import ObjectStore
 from tarrafa.archive.warc_writer import DurableLengths
 
+MERGED = "merged"
 LOG_WRITER = "log"  # in the name of the pair of files of a log
 WARC_ENDING, META_ENDING = ".warc.gz", ".meta.warc.gz"
 
 
 class SegmentPart(msgspec.Struct, frozen=True):
-    """The bytes of a segment in one of the two files of the log; `start` is their offset there."""
+    """The bytes of a segment in one of the two files of the log; `start` is their offset there, `offset` that in their
+    object, which merged segments share."""
 
     start: int
     size: int
     digest: bytes  # xxh3-128
+    offset: int = 0
 
     @property
     def end(self) -> int:
@@ -105,8 +108,12 @@ class SegmentManifest(Protocol):
     def announce(self, name: str) -> None:
         """Note that objects of this name are put next. If no row names them within an hour, they are retired."""
 
-    def rewrite(self, old: Segment, new_name: str, warc_digest: bytes, meta_digest: bytes) -> bool:
-        """Let other objects take the place of a segment's, which are retired. False: another machine was first."""
+    def replace(self, old: list[Segment], new: list[Segment], after_s: float) -> bool:
+        """Let the same segments have other objects, and perhaps other bytes of the same length. The old objects are
+        retired, after some time. False: another machine was first."""
+
+    def of_name(self, name: str) -> list[Segment]:
+        """All segments whose bytes are in the objects of this name."""
 
     def rewritten(self, after: int, most: int) -> list[Segment]:
         """Some segments that were rewritten after this rewrite, in the order of their rewrites."""
@@ -159,6 +166,15 @@ def put_segment(
     for name, content in zip(object_names_of(new.name), (warc, meta), strict=True):
         store.put(name, content)
     return new
+
+
+def merged_name(log: LogIdentity, first: int, last: int, content_digest: bytes) -> str:
+    """The name of an object that has the bytes of several segments."""
+    return f"{log.id}/{MERGED}/{first:012d}-{last:012d}-{content_digest.hex()[:16]}"
+
+
+def is_merged(name: str) -> bool:
+    return f"/{MERGED}/" in name
 
 
 def next_name(name: str, warc_digest: bytes, meta_digest: bytes) -> str:

@@ -34,7 +34,7 @@ def compact_command(
     stay is said by [archive] retention of its collection: all, unless it says otherwise.
 
     Where machines share one archive, what is due is erased in the store and on all machines; --frontier says where the
-    log is. Run it on each machine then, for its link graph, index and triple store. Nothing else is removed there.
+    log is. Run it on each machine then, for its link graph, index and triple store. Small objects are merged.
 
     Stop the crawl on this machine first. If killed, run it again: nothing is lost.
     """

@@ -19,15 +19,13 @@ import msgspec
 from tarrafa.archive.file_rewrite import ReadMember, read_members_of, record_id_of
 from tarrafa.archive.fillers import FILLER, filler, padded_record
 from tarrafa.archive.segment_log.log_mirror import LogMirror
+from tarrafa.archive.segment_log.merge import another_machine_rewrites, merge_segments, replace_objects
 from tarrafa.archive.segment_log.orphans import remove_retired
 from tarrafa.archive.segment_log.segment import (
     LogIdentity,
     Segment,
     SegmentManifest,
     SegmentPart,
-    digest,
-    next_name,
-    object_names_of,
 )
 from tarrafa.archive.warc_reader import meta_path, scan_heads
 from tarrafa.archive.warc_writer import CONVERSION, METADATA, METADATA_TYPE, WARCINFO, DurableLengths, one_line
@@ -37,7 +35,7 @@ from tarrafa.crawl.compaction.erase_orders import due_erasures
 from tarrafa.crawl.compaction.erasure import ErasureChoice, erase_due, raise_if_collection_held
 from tarrafa.crawl.compaction.shared_bodies import REFERENCES
 from tarrafa.crawl.verify.verification import ProgressReporter
-from tarrafa.errors import DataError, Locked
+from tarrafa.errors import DataError
 from tarrafa.i18n import message
 from tarrafa.model import VisitRecord
 from tarrafa.runtime.data_dir import DataDirectory
@@ -45,7 +43,7 @@ from tarrafa.runtime.sqlite import rows
 from tarrafa.takedown import LegalHolds
 
 ROWS_AT_ONCE = 1_000
-ANOTHER_REWRITES = message("another machine rewrites the log; run it again")
+RETIRED_AFTER_ERASURE_S = 0.0
 _decode_visit = msgspec.json.Decoder(VisitRecord).decode
 
 
@@ -67,6 +65,8 @@ class SharedLog:
                 _LogErasure(self, mirror, choice, holds, progress).run()
 
             found = erase_due(self.data, due_erasures(self.data, now), progress, who, now, erase_records)
+            with progress("merging segments", 0) as advance:
+                merge_segments(mirror, self.manifest, self.identity, lambda: advance(1))
             remove_retired(mirror.store, self.manifest)
         return found
 
@@ -98,7 +98,7 @@ class _LogErasure:
     def __init__(
         self, log: SharedLog, mirror: LogMirror, choice: ErasureChoice, holds: LegalHolds, progress: ProgressReporter
     ) -> None:
-        self._data, self._manifest, self._mirror = log.data, log.manifest, mirror
+        self._manifest, self._mirror, self._log = log.manifest, mirror, log.identity
         self._choice, self._holds, self._progress = choice, holds, progress
         self._paths = (
             log.data.archive / f"{log.identity.file}.warc.gz",
@@ -110,9 +110,10 @@ class _LogErasure:
     def run(self) -> None:
         """Again for what was appended meanwhile: such a visit may have been under way when the order was given."""
         while affected := list(self._affected()):
+            numbers = {one.number for one in affected}
             with self._progress("rewriting segments", len(affected)) as advance:
-                for segment in affected:
-                    self._rewrite(segment)
+                for name in dict.fromkeys(one.name for one in affected if not one.note):
+                    self._rewrite(name, numbers)
                     advance(1)
             _pull_all(self._mirror)
 
@@ -152,22 +153,23 @@ class _LogErasure:
                 kept.append(place)
         return kept
 
-    def _rewrite(self, segment: Segment) -> None:
-        if segment.note:
-            return
+    def _rewrite(self, name: str, numbers: set[int]) -> None:
+        """Put new objects in the place of those of this name, which may have other segments, too."""
+        group = self._manifest.of_name(name)
+        if not group:
+            raise another_machine_rewrites()
         try:
-            contents = [erased_content(part, self._choice) for part in self._mirror.download(segment)]
+            contents = self._mirror.download(group)
         except DataError:
-            if self._manifest.segments(segment.number, 1) == [segment]:
+            if self._manifest.of_name(name) == group:
                 raise
-            raise Locked(ANOTHER_REWRITES) from None
-        digests = digest(contents[0]), digest(contents[1])
-        name = next_name(segment.name, *digests)
-        self._manifest.announce(name)
-        for one, content in zip(object_names_of(name), contents, strict=True):
-            self._mirror.store.put(one, content)
-        if not self._manifest.rewrite(segment, name, *digests):
-            raise Locked(ANOTHER_REWRITES)
+            raise another_machine_rewrites() from None
+        contents = [
+            (erased_content(warc, self._choice), erased_content(meta, self._choice)) if one.number in numbers
+            else (warc, meta)
+            for one, (warc, meta) in zip(group, contents, strict=True)
+        ]  # fmt: skip
+        replace_objects(self._mirror.store, self._manifest, self._log, group, contents, RETIRED_AFTER_ERASURE_S)
 
 
 def _is_within(places: list[int], part: SegmentPart) -> bool:

@@ -29,10 +29,12 @@ CREATE TABLE segment (
     number BIGINT PRIMARY KEY, worker BIGINT NOT NULL, sequence BIGINT NOT NULL, name TEXT NOT NULL,
     warc_start BIGINT NOT NULL, warc_size BIGINT NOT NULL, warc_digest BYTEA NOT NULL,
     meta_start BIGINT NOT NULL, meta_size BIGINT NOT NULL, meta_digest BYTEA NOT NULL, visits_end BIGINT NOT NULL,
+    warc_offset BIGINT NOT NULL DEFAULT 0, meta_offset BIGINT NOT NULL DEFAULT 0, -- in their objects
     note BYTEA NOT NULL DEFAULT '', rewrite BIGINT NOT NULL DEFAULT 0,
     appended DOUBLE PRECISION NOT NULL DEFAULT extract(epoch FROM clock_timestamp()), UNIQUE (worker, sequence)
 );
 CREATE INDEX segment_note ON segment (number) WHERE note <> '';
+CREATE INDEX segment_name ON segment (name);
 CREATE INDEX segment_rewrite ON segment (rewrite) WHERE rewrite > 0;
 CREATE TABLE retired_segment (name TEXT PRIMARY KEY, due DOUBLE PRECISION NOT NULL);
 CREATE TABLE swept_writer (worker BIGINT PRIMARY KEY);
@@ -66,8 +68,8 @@ ORDER BY known LIMIT %s
 """
 KNOWN = "SELECT warc_digest, meta_digest FROM segment WHERE worker = %(worker)s AND sequence = %(sequence)s"
 SEGMENTS = """
-SELECT number, name, warc_start, warc_size, warc_digest, meta_start, meta_size, meta_digest, visits_end, note,
-    rewrite
+SELECT number, name, warc_start, warc_size, warc_digest, warc_offset, meta_start, meta_size, meta_digest, meta_offset,
+    visits_end, note, rewrite
 FROM segment WHERE number >= %s ORDER BY number LIMIT %s
 """
 ANNOUNCE = """
@@ -79,19 +81,29 @@ SELECT name FROM retired_segment WHERE due <= extract(epoch FROM clock_timestamp
 """
 HEAD = "SELECT segments, (SELECT name FROM segment WHERE number = segments), note, rewrites FROM log_head"
 AGE = "SELECT (extract(epoch FROM clock_timestamp()) - appended)::float8 FROM segment WHERE number = %s"
-REWRITTEN = SEGMENTS.replace("number >= %s ORDER BY number", "rewrite > %s ORDER BY rewrite")
-REWRITE = """
-WITH old AS (SELECT name FROM segment WHERE number = %(number)s AND name = %(old)s FOR UPDATE),
-head AS (UPDATE log_head SET rewrites = rewrites + 1 WHERE EXISTS (SELECT 1 FROM old) RETURNING rewrites),
-retired AS (INSERT INTO retired_segment SELECT name, 0 FROM old ON CONFLICT DO NOTHING),
-announced AS (DELETE FROM retired_segment WHERE name = %(new)s AND EXISTS (SELECT 1 FROM old))
-UPDATE segment SET name = %(new)s, warc_digest = %(warc)s, meta_digest = %(meta)s, rewrite = rewrites
-FROM head WHERE number = %(number)s RETURNING number
-"""
-IS_REWRITTEN = (
-    "SELECT 1 FROM segment WHERE number = %(number)s AND name = %(new)s AND warc_digest = %(warc)s"
-    " AND meta_digest = %(meta)s"
+REWRITTEN = SEGMENTS.replace("number >= %s ORDER BY number LIMIT %s", "rewrite > %s ORDER BY rewrite") + (
+    "FETCH FIRST (%s) ROWS WITH TIES\n"
 )
+REPLACE = """
+WITH old AS (SELECT number, name FROM segment WHERE number = ANY(%(numbers)s::bigint[]) FOR UPDATE),
+same AS (SELECT 1 WHERE (SELECT array_agg(name ORDER BY number) FROM old) = %(names)s::text[]),
+head AS (UPDATE log_head SET rewrites = rewrites + %(changes)s WHERE EXISTS (SELECT 1 FROM same) RETURNING rewrites),
+retired AS (
+    INSERT INTO retired_segment SELECT DISTINCT name, extract(epoch FROM clock_timestamp()) + %(after_s)s FROM old, same
+    ON CONFLICT DO NOTHING
+),
+announced AS (DELETE FROM retired_segment WHERE name = ANY(%(new_names)s::text[]) AND EXISTS (SELECT 1 FROM same))
+UPDATE segment SET name = new.name, warc_digest = new.warc_digest, meta_digest = new.meta_digest,
+    warc_offset = new.warc_offset, meta_offset = new.meta_offset,
+    rewrite = CASE WHEN new.changed THEN head.rewrites ELSE segment.rewrite END
+FROM head, unnest(
+    %(numbers)s::bigint[], %(new_names)s::text[], %(warc_digests)s::bytea[], %(meta_digests)s::bytea[],
+    %(warc_offsets)s::bigint[], %(meta_offsets)s::bigint[], %(changed)s::bool[]
+) AS new(number, name, warc_digest, meta_digest, warc_offset, meta_offset, changed)
+WHERE segment.number = new.number RETURNING segment.number
+"""
+OF_NAME = SEGMENTS.replace("number >= %s ORDER BY number LIMIT %s", "name = %s ORDER BY number")
+NAMES_OF = "SELECT name FROM segment WHERE number = ANY(%(numbers)s::bigint[]) ORDER BY number"
 NOTES = SEGMENTS.replace("number >= %s", "note <> '' AND number > %s")
 
 
@@ -156,25 +168,38 @@ class PostgresManifest:
     def notes(self, after: int, most: int) -> list[Segment]:
         return self._segments(NOTES, after, most)
 
-    def _segments(self, sql: str, first: int, most: int) -> list[Segment]:
+    def _segments(self, sql: str, *values: object) -> list[Segment]:
         return [
-            Segment(number, name, SegmentPart(*columns[:3]), SegmentPart(*columns[3:6]), *columns[6:])
-            for number, name, *columns in self._rows(sql, first, most)
+            Segment(number, name, SegmentPart(*columns[:4]), SegmentPart(*columns[4:8]), *columns[8:])
+            for number, name, *columns in self._rows(sql, *values)
         ]
 
     def announce(self, name: str) -> None:
         self._rows_affected(ANNOUNCE, name, ANNOUNCED_S)
 
-    def rewrite(self, old: Segment, new_name: str, warc_digest: bytes, meta_digest: bytes) -> bool:
-        values = {"number": old.number, "old": old.name, "new": new_name, "warc": warc_digest, "meta": meta_digest}
+    def replace(self, old: list[Segment], new: list[Segment], after_s: float) -> bool:
+        changed = [
+            (one.warc.digest, one.meta.digest) != (other.warc.digest, other.meta.digest)
+            for one, other in zip(old, new, strict=True)
+        ]
+        values = {
+            "numbers": [one.number for one in new], "names": [one.name for one in old], "after_s": after_s,
+            "new_names": [one.name for one in new], "changed": changed, "changes": int(any(changed)),
+            "warc_digests": [one.warc.digest for one in new], "meta_digests": [one.meta.digest for one in new],
+            "warc_offsets": [one.warc.offset for one in new], "meta_offsets": [one.meta.offset for one in new],
+        }  # fmt: skip
 
         def attempt() -> bool:
             connection = self._database.connect()
-            if connection.execute(REWRITE, values).fetchone() is not None:
+            if connection.execute(REPLACE, values).fetchone() is not None:
                 return True
-            return connection.execute(IS_REWRITTEN, values).fetchone() is not None  # an answer may have been lost
+            now = [name for (name,) in connection.execute(NAMES_OF, values).fetchall()]
+            return now == values["new_names"]  # an answer may have been lost
 
         return self._database.with_retries(attempt)
+
+    def of_name(self, name: str) -> list[Segment]:
+        return self._segments(OF_NAME, name)
 
     def rewritten(self, after: int, most: int) -> list[Segment]:
         return self._segments(REWRITTEN, after, most)
