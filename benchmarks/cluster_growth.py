@@ -97,8 +97,8 @@ def measure_row(address: str, rows: int) -> float:
     """Bytes of a row with its indexes."""
     with psycopg.connect(address, autocommit=True) as connection:
         connection.execute(
-            "INSERT INTO segment SELECT n, n %% 400 + 1, n, lpad(n::text, 19, '0'), n * 60000, 60000, %s, n * 25000, 25000,"
-            " %s, n * 25000, 0 FROM generate_series(1::bigint, %s) n",
+            "INSERT INTO segment SELECT n, n %% 400 + 1, n, lpad(n::text, 19, '0'), n * 60000, 60000, %s,"
+            " n * 25000, 25000, %s, n * 25000, 0 FROM generate_series(1::bigint, %s) n",
             (bytes(16), bytes(16), rows),
         )
         found = connection.execute("SELECT pg_total_relation_size('segment')").fetchone()
