@@ -20,11 +20,12 @@ import msgspec
 import psycopg
 from tests.contract.postgres_process import Postgres
 
+from tarrafa.crawl.worker.host_session import FEW_VISITS, LOG_COMMITS
 from tarrafa.frontier.postgres.segment_manifest import APPEND, MANIFEST_TABLES
 
 DAY_S = 86_400
 WORKERS = 4  # of a machine
-SEGMENT_S = 1.0  # a worker's segment holds what it fetched in so long
+SEGMENT_S = LOG_COMMITS.every_s  # a worker's segment holds what it fetched in so long
 CONNECTIONS, APPEND_FOR_S = (1, 8, 32), 4.0
 SIMULATED_S, SEED = 120.0, 24
 QUEUES = (4, 16, 50, 100, 200)  # machines
@@ -142,9 +143,14 @@ def simulate_queue(machines: int, service_s: float) -> QueueFigures:
     return QueueFigures(machines, machines * WORKERS * service_s / SEGMENT_S, cuts[49] * 1e3, cuts[98] * 1e3)
 
 
+def segments_of_worker(pages_per_s: float) -> float:
+    """Segments a second: after `few_every_s`, sooner when there are `FEW_VISITS`, at most once in `every_s`."""
+    return min(1.0 / SEGMENT_S, max(pages_per_s / FEW_VISITS, min(pages_per_s, 1.0 / LOG_COMMITS.few_every_s)))
+
+
 def grow(pages: int, machines: int, days: int, row_bytes: float, appends_per_s: float) -> CrawlGrowth:
     pages_per_s = pages / days / DAY_S
-    segments_per_s = min(machines * WORKERS / SEGMENT_S, pages_per_s)  # a segment has at least one page
+    segments_per_s = machines * WORKERS * segments_of_worker(pages_per_s / machines / WORKERS)
     rows = segments_per_s * days * DAY_S
     own_bytes = GRAPH_BYTES + TRIPLES_BYTES + CAPTURES_BYTES + ARCHIVE_BYTES
     follow_cpus = pages_per_s * (FOLLOW_CPU_S + (FETCH_CPU_S + INDEX_CPU_S) / machines)
