@@ -55,6 +55,7 @@ from tarrafa.search.request import (
     HitDetails,
     ScorePart,
     SearchRequest,
+    ShardParts,
     ShardStatistics,
 )
 from tarrafa.search.snippet import SnippetSource, make_snippets, marked_terms, terms_of_texts
@@ -151,6 +152,9 @@ class LocalShard:
     def count_urls(self) -> int:
         documents = self.documents()
         return pages_by_fate(self._data)[1] if documents and not is_other_version(self._data) else documents
+
+    def parts(self) -> ShardParts:
+        return ShardParts()
 
     def statistics(self, request: SearchRequest) -> ShardStatistics:
         context = self._context()

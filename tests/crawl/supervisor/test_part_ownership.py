@@ -41,10 +41,10 @@ async def test_one_machine_owns_all_parts_until_it_does_not_follow_any_more(data
     async with Supervisor(data, 0, divided=parse_layout("owned/3", "test"), lasting=True) as supervisor:
         await wait_until(lambda: is_complete(data) and behind(data) == 0)
         assert Searcher.open(data).count_urls() == len(PAGES)
-        epochs = [one.epoch for one in (await supervisor.frontier.claim_parts("other", "index", 3, [], [])).parts]
+        epochs = [one.epoch for one in (await supervisor.frontier.claim_parts("other", "index", 3, [], [], 1)).parts]
         assert epochs == [], "another node gets nothing that is owned"
         await wait_until(lambda: len(read_layout(data).here) == 2)
-        await supervisor.frontier.claim_parts("other", "index", 0, [], [])
+        await supervisor.frontier.claim_parts("other", "index", 0, [], [], 1)
         await wait_until(lambda: is_complete(data))
         await supervisor.set_following(False)
         await wait_until(lambda: read_layout(data).here == ())

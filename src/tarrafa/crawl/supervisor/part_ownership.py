@@ -58,7 +58,7 @@ class PartOwnership:
         self._node = node_id(data)
         self._graph: list[OwnedPart] = []
         self._index: list[OwnedPart] = []
-        self._surplus = 0  # how many parts of the index are to be given back
+        self._surplus = set[int]()  # the parts of the index that are to be given back
         self._returned: set[int] = set()  # those that are not searched or written any more; the next claim says so
         self._is_answered = False
         self._has_left = False  # nothing is followed here
@@ -81,7 +81,7 @@ class PartOwnership:
     async def leave(self, *projections: str) -> None:
         """Give everything of these projections back."""
         for projection in projections:
-            await self._frontier().claim_parts(self._node, projection, 0, [], [])
+            await self._frontier().claim_parts(self._node, projection, 0, [], [], 1)
 
     async def _claim_for_ever(self) -> None:
         while True:
@@ -104,15 +104,17 @@ class PartOwnership:
                 self._has_left = True
             return 0.0
         self._has_left = False
-        graph = await self._frontier().claim_parts(self._node, GRAPH, 1, self._graph, [])
+        graph = await self._frontier().claim_parts(self._node, GRAPH, 1, self._graph, [], 1)
         self._graph = graph.parts
         layout, returned = self._layout, set(self._returned)
         if not layout.is_owned:
             self._is_answered = True
             return graph.lease_s
         held = [one for one in self._index if one.number not in returned]
-        index = await self._frontier().claim_parts(self._node, INDEX, layout.of, held, list(layout.here))
-        self._index, self._surplus, self._is_answered = index.parts, index.surplus, True
+        index = await self._frontier().claim_parts(
+            self._node, INDEX, layout.of, held, list(layout.complete), layout.replicas
+        )
+        self._index, self._surplus, self._is_answered = index.parts, {*index.surplus}, True
         self._returned -= returned
         return index.lease_s
 
@@ -140,12 +142,11 @@ class PartOwnership:
         if not layout.is_owned:
             return
         owned = {one.number for one in self._index} - self._returned
-        kept = sorted(owned, key=lambda number: (number not in layout.here, number in layout.building, number))
-        kept = kept[: len(owned) - max(0, self._surplus - len(self._returned))]
-        for number in {*layout.here} - {*kept}:
+        kept = owned - self._surplus
+        for number in {*layout.here} - kept:
             await self._drop(number)
-        self._returned |= owned - {*kept}
-        new = [number for number in kept if number not in layout.here]
+        self._returned |= owned - kept
+        new = sorted(kept - {*layout.here})
         for number in new:
             await self._add(number)
         if new:
