@@ -225,7 +225,7 @@ def owners_of(nodes: list[Node], number: int) -> list[str]:
 
 async def test_each_part_has_two_owners_on_different_nodes(frontier):
     nodes = replicated(frontier, "abc")
-    a, b, c = nodes
+    a, b, _ = nodes
     assert await a.claim() == list(range(1, 9)), "a node alone owns each part once"
     assert await b.claim() == list(range(1, 9))
     assert [one.replica for one in a.owned.parts + b.owned.parts] == [1] * 8 + [2] * 8

@@ -36,7 +36,8 @@ class OwnerLost(ShardUnavailable):
 
 
 class AskedShards:
-    """The shards that one search asks. `replaceable`: those with parts that others have, too, by their place; `complete`: the parts that should answer completely; `note_lost` is called before `OwnerLost` is raised."""
+    """The shards that one search asks. `replaceable`: those with parts that others have, too, by their place;
+    `complete`: the parts that should answer completely; `note_lost` is called before `OwnerLost` is raised."""
 
     def __init__(
         self,

@@ -105,7 +105,7 @@ class PartOwners:
         return OwnedParts(sorted(owned, key=lambda one: one.number), sorted(own - due), self._lease_clock.lease_s)
 
     def _grant(self, projection: str, node: str, wanted: set[int], free: list[_Replica]) -> set[_Replica]:
-        """Give a node those of the wanted parts that are free, each in one replica, rather in one that it had before."""
+        """Give a node those of the wanted parts that are free, each in one replica, rather in one that it had."""
         granted = dict[int, _Replica]()
         for one in sorted(free, key=lambda one: one.node != node):
             if one.number in wanted:
