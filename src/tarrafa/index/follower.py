@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from math import inf
 from time import thread_time
 from types import TracebackType
-from typing import IO
+from typing import IO, Protocol
 
 import tantivy
 
@@ -116,6 +116,8 @@ class IndexFollower:
                 self._data, self._visits.state, self._visits.errors, self, shards.url_filter(self._data)
             )
         self._refresher = AnchorRefresher(self._data, self._visits)
+        self._begun_at = dict(self.projection.state.cursor)
+        self._knows_links = False  # of what is indexed: the graph has read as much
 
     def __enter__(self) -> "IndexFollower":
         return self
@@ -217,6 +219,9 @@ class IndexFollower:
         """
         graph, is_fast = self._builder.graph, self._committed_records >= FAST_RECORDS
         if graph is None or (self.projection.pace.records and not self._refresher.is_running):
+            return False
+        self._knows_links = self._knows_links or _covers(self.graph_cursor() or {}, self._begun_at)
+        if not self._knows_links:
             return False
         if not self._refresher.is_due(graph, now, idle_s, is_fast=is_fast):
             return False
@@ -359,7 +364,14 @@ def _covers(applied: Cursor, wanted: Cursor) -> bool:
 # -- entry points ------------------------------------------------------------------------------------------------------
 
 
-def follow(data: DataDirectory, stop: threading.Event) -> None:
+class SnapshotMaker(Protocol):
+    """Makes snapshots of the part that a follower keeps."""
+
+    def consider(self, follower: IndexFollower) -> None:
+        """Make one if it is due: everything that was read is committed."""
+
+
+def follow(data: DataDirectory, stop: threading.Event, snapshots: SnapshotMaker | None = None) -> None:
     """Follow the archive until `stop` is set; all records read are committed at the end. Idle time is used to refresh
     pages whose in-links or rank have changed.
     """
@@ -374,6 +386,8 @@ def follow(data: DataDirectory, stop: threading.Event) -> None:
             has_all = is_last and not wait.is_graph_behind
             if has_all or wait.has_released or follower.projection.pace.is_due(boottime(), wait.is_holding):
                 follower.commit()
+            if snapshots is not None and not follower.projection.pace.has_uncommitted:
+                snapshots.consider(follower)
             read_at = now if read or wait.is_graph_behind else read_at
             idle_s = inf if has_all else now - read_at
             quiet = idle_s >= COMMIT_IDLE_S

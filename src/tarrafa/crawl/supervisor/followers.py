@@ -274,9 +274,19 @@ def _graph(epoch: int) -> tuple[ReadCursor, Follow]:
 
 
 def _index() -> tuple[ReadCursor, Follow]:
+    from tarrafa.crawl.supervisor.part_snapshots import snapshots_of
     from tarrafa.index import follower
 
-    return follower.cursor, follower.follow
+    def follow(data: DataDirectory, stop: threading.Event) -> None:
+        snapshots = snapshots_of(data)
+        if snapshots is None:
+            follower.follow(data, stop)
+            return
+        with snapshots:
+            snapshots.restore(stop)
+            follower.follow(data, stop, snapshots)
+
+    return follower.cursor, follow
 
 
 def _triples() -> tuple[ReadCursor, Follow]:

@@ -5,10 +5,12 @@ with `--index-shards owned/8` which one makes which part of the index and of the
 (`frontier/store/part_owners.py`).
 
 Promises: a part is given back only when it is no longer searched and nothing writes it. A part that is new here counts
-as incomplete until its index has all that the archive held at that time. While the frontier is unreachable, the node
-goes on with what it had: its leases may run out, and other nodes may own its parts, too; a page that two of them find
-is one result, and of the link graph the frontier refuses what is not the present owner's.
-Known weakness: a part that is given back is deleted, and its next owner builds it from the whole archive.
+as incomplete until its index, and the link graph of this machine, have all that the archive held at that time. While
+the frontier is unreachable, the node goes on with what it had: its leases may run out, and other nodes may own its
+parts, too; a page that two of them find is one result, and of the link graph the frontier refuses what is not the
+present owner's.
+Known weakness: a part that is given back is deleted, and its next owner begins with its last snapshot
+(`part_snapshots`), or, where the archive is no segment log, builds it from the whole archive.
 """
 
 import asyncio
@@ -184,13 +186,14 @@ class PartOwnership:
         await asyncio.to_thread(storage.remove_part, part)
 
     def _note_complete_parts(self) -> None:
-        """Parts count as complete when their index has what the archive held at their beginning."""
+        """Parts count as complete when index and link graph have what the archive held at their beginning."""
+        from tarrafa.graph import follower as graph
         from tarrafa.index import follower
 
-        layout, archived = self._layout, self._followers.archived()
+        layout, archived, linked = self._layout, self._followers.archived(), graph.cursor(self._data)
         for number in layout.building:
             awaited = self._awaited.setdefault(number, archived)
-            if not unread_bytes(awaited, [follower.cursor(self._part(layout, number))]):
+            if not unread_bytes(awaited, [follower.cursor(self._part(layout, number)), linked]):
                 del self._awaited[number]
                 layout = layout._replace(building=tuple(one for one in layout.building if one != number))
                 shards.write_layout(self._data, layout)
