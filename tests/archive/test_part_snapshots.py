@@ -77,6 +77,7 @@ def test_a_snapshot_of_an_old_owner_or_of_less_of_the_log_changes_nothing(folder
     assert store.publish(PartOwner("b", 7), other, 200, {}) is None
     assert store.publish(newest, other, 99, {}) is None
     assert store.newest() == before
+    assert before is not None
     store.fetch(before, tmp_path / "three")
     assert content_of(tmp_path / "three") == content_of(folder), "nothing of it was removed"
     assert store.publish(newest, other, 100, {}) is not None

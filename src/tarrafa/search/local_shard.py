@@ -22,7 +22,8 @@ from tarrafa.errors import DataError, QueryError
 from tarrafa.graph.reader import GraphReader, NodeStanding
 from tarrafa.i18n import message
 from tarrafa.index import schema
-from tarrafa.index.index_state import is_other_version, pages_by_fate
+from tarrafa.index.document_fields import split_url_id
+from tarrafa.index.index_state import is_applied, is_other_version, pages_by_fate
 from tarrafa.index.reader import IndexReader, IndexSnapshot
 from tarrafa.index.text_analysis import has_unspaced
 from tarrafa.model import UrlId
@@ -30,7 +31,6 @@ from tarrafa.parse.url import host_name, url_id
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.search.autocomplete import SAMPLED_PAGES, completions, continuations, following_words, merge_completions
 from tarrafa.search.curation import Curation, CurationRules
-from tarrafa.search.exclusion_filter import ExclusionFilter, QueryClause, exclude
 from tarrafa.search.global_bm25 import (
     RecordingTermStatistics,
     RememberedReadings,
@@ -61,6 +61,7 @@ from tarrafa.search.request import (
 from tarrafa.search.snippet import SnippetSource, make_snippets, marked_terms, terms_of_texts
 from tarrafa.search.spelling import similar_words
 from tarrafa.search.vocabulary import WORDS_MAX, VocabularyCache
+from tarrafa.takedown import NO_TAKEDOWNS, CurrentTakedowns, TakedownSet
 from tarrafa.triples.ontology import CurrentSubclasses
 
 LOCAL_SHARD_NAME = "here"
@@ -72,6 +73,7 @@ STANDINGS_AGE_MAX_S = 0.1  # in-links and ranks of the graph count after so long
 DEFAULT_STANDING = (0, 1.0)  # in-links and rank of a page that the graph does not know
 RESULTS_CHANGED = message("The results have changed in the meantime: please search again.")
 
+QueryClause = tuple[Occur, TantivyQuery]
 Kept = TypeVar("Kept")
 
 
@@ -348,3 +350,50 @@ def _without_exact_copies(candidates: list[Candidate]) -> list[Candidate]:
     for one in candidates:
         found.setdefault(one.id if one.content is None else one.content, one)
     return list(found.values())
+
+
+# -- what is excluded --------------------------------------------------------------------------------------------------
+
+
+class ExclusionFilter:
+    """The clauses that keep taken-down pages and blocked sites out of every search, for any number of threads.
+
+    From the next request on, no such page is found, counted, or treated as a copy: the exclusion is a part of the query
+    itself, so totals and pages of results are right. The clauses must be read before the snapshot is taken: pages that
+    the index has deleted already need no clause.
+
+    A clause costs 2.3 us for each site, host or URL in it, with every search (60,000 documents; one `MustNot` for each
+    instead of a set: 130 us). Takedowns are listed only for the seconds until the index follows.
+    """
+
+    def __init__(self, data: DataDirectory) -> None:
+        self._data, self._taken_down = data, CurrentTakedowns(data)
+        self._made: tuple[TakedownSet, frozenset[str], list[QueryClause]] | None = None
+
+    def clauses(self, blocked: frozenset[str]) -> list[QueryClause]:
+        """The clauses that every query on a later snapshot must exclude, with these blocked sites."""
+        orders = self._taken_down.now()
+        if orders and is_applied(self._data, orders):
+            orders = NO_TAKEDOWNS
+        made = self._made
+        if made is None or made[0] is not orders or made[1] is not blocked:
+            made = self._made = (orders, blocked, exclusion_clauses(orders, blocked))
+        return made[2]
+
+
+def exclude(query: TantivyQuery, clauses: list[QueryClause]) -> TantivyQuery:
+    """The query without the pages that must not be shown."""
+    return TantivyQuery.boolean_query([(Occur.Must, query), *clauses]) if clauses else query
+
+
+def exclusion_clauses(orders: TakedownSet, blocked: frozenset[str]) -> list[QueryClause]:
+    """Clauses for takedowns and blocked sites. Half an id is enough: the odds of a collision are 1 to 10**19."""
+    hosts = [name for host in orders.hosts for name in (host, f"{host}.")]
+    terms = (
+        (schema.SITE, sorted(orders.sites | blocked)),
+        (schema.HOST, sorted(hosts)),
+        (schema.ID_HIGH, sorted({split_url_id(key)[0] for key in orders.urls})),
+    )
+    return [
+        (Occur.MustNot, TantivyQuery.term_set_query(schema.SCHEMA, field, values)) for field, values in terms if values
+    ]

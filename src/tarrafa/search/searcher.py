@@ -28,9 +28,8 @@ from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.search import autocomplete, query_expansion, spelling
 from tarrafa.search.autocomplete import PartialText, completed_text, partial_text
 from tarrafa.search.curation import Curation
-from tarrafa.search.exclusion_filter import ExclusionFilter, exclude
 from tarrafa.search.global_bm25 import document_frequency
-from tarrafa.search.local_shard import VOCABULARY_WAIT_S
+from tarrafa.search.local_shard import VOCABULARY_WAIT_S, ExclusionFilter, exclude
 from tarrafa.search.part_replicas import PartReplicas, with_replicas
 from tarrafa.search.query_builder import (
     all_occur,
