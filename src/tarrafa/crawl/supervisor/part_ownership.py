@@ -14,6 +14,7 @@ Known weakness: a part that is given back is deleted, and its next owner begins 
 """
 
 import asyncio
+import contextlib
 import secrets
 import socket
 from collections.abc import Awaitable, Callable
@@ -31,6 +32,7 @@ from tarrafa.index.shards import ShardLayout
 from tarrafa.runtime.data_dir import DataDirectory, write_atomically
 
 CLAIMS_PER_LEASE = 6
+EMPTY_CLAIM_S = 1.0  # between two claims of a node that owns no part yet
 
 
 def node_id(data: DataDirectory) -> str:
@@ -62,6 +64,7 @@ class PartOwnership:
         self._index: list[OwnedPart] = []
         self._surplus = set[int]()  # the parts of the index that are to be given back
         self._returned: set[int] = set()  # those that are not searched or written any more; the next claim says so
+        self._has_returned = asyncio.Event()
         self._is_answered = False
         self._has_left = False  # nothing is followed here
         self._awaited: dict[int, Cursor] = {}  # what the archive held when a part was new here
@@ -95,7 +98,9 @@ class PartOwnership:
                 pass  # the supervisor waits for it
             except TarrafaError as error:
                 self._claim_failure = error
-            await asyncio.sleep(max(TICK_S, lease_s / CLAIMS_PER_LEASE - (boottime() - began)))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(max(TICK_S, lease_s / CLAIMS_PER_LEASE - (boottime() - began))):
+                    await self._has_returned.wait()
 
     async def _claim(self) -> float:
         """Renew and claim; for how many seconds it holds. Where nothing is followed any more, give everything back."""
@@ -108,6 +113,7 @@ class PartOwnership:
         self._has_left = False
         graph = await self._frontier().claim_parts(self._node, GRAPH, 1, self._graph, [], 1)
         self._graph = graph.parts
+        self._has_returned.clear()
         layout, returned = self._layout, set(self._returned)
         if not layout.is_owned:
             self._is_answered = True
@@ -118,7 +124,7 @@ class PartOwnership:
         )
         self._index, self._surplus, self._is_answered = index.parts, {*index.surplus}, True
         self._returned -= returned
-        return index.lease_s
+        return index.lease_s if index.parts else min(index.lease_s, CLAIMS_PER_LEASE * EMPTY_CLAIM_S)
 
     async def _follow_for_ever(self) -> None:
         while True:
@@ -147,7 +153,9 @@ class PartOwnership:
         kept = owned - self._surplus
         for number in {*layout.here} - kept:
             await self._drop(number)
-        self._returned |= owned - kept
+        if owned - kept:
+            self._returned |= owned - kept
+            self._has_returned.set()  # others wait for them
         new = sorted(kept - {*layout.here})
         for number in new:
             await self._add(number)

@@ -53,7 +53,7 @@ class PartSnapshots:
         self._pool = ThreadPoolExecutor(1)
         self._owner: Future[PartOwner | None] | None = None
         self._publication: Future[PublishedSnapshot | None] | None = None
-        self._published_end = self._seen_end = -1  # of the log, in bytes
+        self._published_end = self._seen_end = 0  # of the log, in bytes
         self._seen_at = self._published_at = self._next_at = self._began_at = boottime()
 
     def __enter__(self) -> "PartSnapshots":
