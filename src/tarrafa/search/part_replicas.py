@@ -13,12 +13,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import wraps
+from math import inf
 from time import monotonic
 from types import MappingProxyType
 from typing import Concatenate, ParamSpec, TypeVar, cast
 
-from tarrafa.errors import DataError, ShardUnavailable
-from tarrafa.i18n import Message, message
+from tarrafa.errors import DataError, ShardUnavailable, TarrafaError
+from tarrafa.i18n import message
 from tarrafa.search.request import OwnedShard, Shard, ShardParts
 
 PARTS_AGE_MAX_S = 1.0
@@ -44,20 +45,20 @@ class AskedShards:
         shards: Sequence[Shard],
         replaceable: Mapping[int, ShardKey] = MappingProxyType({}),
         complete: frozenset[int] = frozenset(),
-        note_lost: Callable[[ShardKey | None], None] = lambda key: None,
+        note_lost: Callable[[ShardKey | None, bool], None] = lambda key, is_away: None,
     ) -> None:
         self.shards, self._replaceable, self._complete, self._note_lost = shards, replaceable, complete, note_lost
 
-    def check_lost(self, number: int, why: Message | str) -> None:
+    def check_lost(self, number: int, error: TarrafaError) -> None:
         """A shard has failed: raise if the search can begin again without it."""
         if number in self._replaceable:
-            self._note_lost(self._replaceable[number])
-            raise OwnerLost(why)
+            self._note_lost(self._replaceable[number], isinstance(error, ShardUnavailable))
+            raise OwnerLost(error.message)
 
     def check_complete(self, found: Iterable[int]) -> None:
         """Raise if a part is not where it was a moment ago, and some of the shards have replicas."""
         if self._replaceable and self._complete - {*found}:
-            self._note_lost(None)
+            self._note_lost(None, False)
             raise OwnerLost(message("a part of the index is moving to another machine; please search again"))
 
 
@@ -73,6 +74,7 @@ class PartReplicas:
 
     def __init__(self) -> None:
         self._lock, self._known = threading.Lock(), dict[ShardKey, _KnownParts]()
+        self._suspects = dict[ShardKey, float]()  # shards that answered an error, and when
 
     def choose(self, present: Sequence[Shard], pool: ThreadPoolExecutor | None) -> AskedShards:
         """The shards that are to be asked now, each with its share of the parts."""
@@ -85,17 +87,19 @@ class PartReplicas:
         builders = {part: [one for one in answering if part in known[one].parts.building] for part in owners}
         shares = _divide({part: owners[part] or builders[part][:1] for part in owners})
         shards, replaceable, keys = list[Shard](), dict[int, ShardKey](), _keys(present)
+        counts = Counter(part for one in known for part in (*one.parts.complete, *one.parts.building))
+        is_replicated = any(count > 1 for count in counts.values())
         for number, one in enumerate(known):
-            share = shares.get(number, [])
-            if one.answers and one.parts.of:
-                if not share:
-                    continue
-                if any(len(owners[part]) > 1 for part in share):
-                    replaceable[len(shards)] = keys[number]
-                whole = {*share} == {*one.parts.complete, *one.parts.building}
-                shards.append(present[number] if whole else cast(OwnedShard, present[number]).restricted(share))
-            elif one.answers or not one.parts.of or not all(owners.get(part) for part in one.parts.complete):
+            if not one.parts.of or (one.answers and not is_replicated):
                 shards.append(present[number])
+                continue
+            share = shares.get(number, [])
+            if not one.answers:  # it is named, unless others have what it had
+                share = [part for part in one.parts.complete if not owners.get(part)]
+            elif any(len(owners[part]) > 1 for part in share):
+                replaceable[len(shards)] = keys[number]
+            if share:
+                shards.append(cast(OwnedShard, present[number]).restricted(share))
         complete = frozenset(part for part, several in owners.items() if several)
         return AskedShards(shards, replaceable, complete, self._note_lost)
 
@@ -115,13 +119,19 @@ class PartReplicas:
             self._known = known
         return [known[key] for key in keys]
 
-    def _note_lost(self, key: ShardKey | None) -> None:
-        """Ask a shard nothing for a second; without a key: look at once which shard has which parts."""
+    def _note_lost(self, key: ShardKey | None, is_away: bool) -> None:
+        """Ask a shard that is away nothing for a second. An error may mean that a part has moved: look at once which
+        shard has which parts; a shard with another error within that time is damaged, and counts as away."""
+        now = monotonic()
         with self._lock:
-            if key is None:
-                self._known = {}
-            elif key in self._known:
-                self._known[key].at, self._known[key].answers = monotonic(), False
+            is_damaged = key is not None and self._suspects.get(key, -inf) + PARTS_AGE_MAX_S >= now
+            if key is not None and key in self._known and (is_away or is_damaged):
+                self._known[key].at, self._known[key].answers = now, False
+            else:
+                for one in self._known.values():
+                    one.at = -inf
+                if key is not None:
+                    self._suspects[key] = now
 
 
 def _keys(present: Sequence[Shard]) -> list[ShardKey]:

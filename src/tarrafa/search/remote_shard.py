@@ -337,5 +337,8 @@ class UnavailableShard:
         similar_words
     ) = expansion_terms = _raise
 
+    def restricted(self, numbers: Sequence[int]) -> "UnavailableShard":
+        return self
+
     def close(self) -> None:
         """There is nothing to close."""

@@ -314,7 +314,7 @@ class ScatterGather:
             try:
                 return {number: ask(number) for number in numbers}
             except ShardUnavailable as error:
-                self._asked.check_lost(0, error.message)
+                self._asked.check_lost(0, error)
                 raise ShardUnavailable(self._away_message({0: error.message})) from None
         futures = {number: self._pool.submit(ask, number) for number in numbers}
         answers: dict[int, Answer] = {}
@@ -322,7 +322,7 @@ class ScatterGather:
             try:
                 answers[number] = future.result()
             except (ShardUnavailable, DataError) as error:
-                self._asked.check_lost(number, error.message)
+                self._asked.check_lost(number, error)
                 self.away[number] = error.message
         return answers
 
@@ -557,24 +557,29 @@ class _LocalParts:
         self._data, self._path, self._patience_s = data, shards.path_of(data), patience_s
         self._or_nothing = or_nothing
         self._seen: tuple[int, ...] | None = None
-        self.layout = shards.SINGLE_SHARD
-        self._all: list[tuple[DataDirectory, LocalShard]] = []
+        self._all: tuple[shards.ShardLayout, list[tuple[DataDirectory, LocalShard]]] = (shards.SINGLE_SHARD, [])
+
+    @property
+    def layout(self) -> shards.ShardLayout:
+        return self._all[0]
 
     def __call__(self, numbers: frozenset[int] | None = None) -> list[Shard]:
         seen = file_fingerprint(self._path)
         if seen != self._seen:
-            self.layout, kept = shards.read_layout(self._data), dict(self._all)
-            parts = shards.parts_of(self._data, self.layout)
+            new, kept = shards.read_layout(self._data), dict(self._all[1])
+            parts = shards.parts_of(self._data, new)
             words_max = WORDS_MAX // max(1, len(parts))
-            self._all = [
+            opened = [
                 (part, kept.get(part) or LocalShard(part, patience_s=self._patience_s, words_max=words_max))
                 for part in parts
             ]
-            self._seen = seen
-        known, or_nothing = self._all, self._or_nothing or self.layout.is_owned
-        if numbers is not None and self.layout.is_owned:
-            here = zip(self.layout.here, known, strict=True)
-            known = [one for number, one in here if number in numbers]
+            self._all, self._seen = (new, opened), seen
+        layout, known = self._all
+        or_nothing = self._or_nothing or layout.is_owned
+        if numbers is not None and layout.is_owned:
+            if not numbers <= {*layout.here}:
+                raise DataError(message("a part of the index is on another machine now"))
+            known = [one for number, one in zip(layout.here, known, strict=True) if number in numbers]
         if len(known) == 1 and not or_nothing:
             return [known[0][1]]
         filled: list[Shard] = [shard for part, shard in known if schema.exists(part)]

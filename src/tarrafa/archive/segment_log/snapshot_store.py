@@ -90,6 +90,9 @@ class SnapshotStore:
     ) -> PublishedSnapshot | None:
         """Make the files of a folder the snapshot. None: the node does not own the part any more, or there is a newer
         one."""
+        present = self.newest()
+        if present is not None and present.log_end > log_end:
+            return None
         before = set(self._store.names(self._prefix))
         paths = sorted(path for path in folder.rglob("*") if path.is_file())
         with ThreadPoolExecutor(TRANSFERS) as pool:

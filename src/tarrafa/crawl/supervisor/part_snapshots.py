@@ -142,7 +142,12 @@ class PartSnapshots:
         if owner is None:  # the other owner makes them, or the database does not answer
             self._next_at = boottime() + 2 * PAUSE_S_MIN
             return
-        folder = part_snapshot.stage(self._part, follower.projection.state.connection)
+        try:
+            folder = part_snapshot.stage(self._part, follower.projection.state.connection)
+        except DataError as error:  # such as a disk that is nearly full: following goes on
+            print_note(f"no snapshot: {error}")
+            self._next_at = boottime() + AGE_S_MAX
+            return
         end, deleted = _log_end(follower), follower.projection.deletions.dropped()
         self._publication = self._pool.submit(
             self._with_store, lambda store: store.publish(owner, folder, end, deleted)
