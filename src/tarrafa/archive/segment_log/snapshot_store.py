@@ -83,7 +83,10 @@ class SnapshotStore:
 
     def newest(self) -> PartSnapshot | None:
         content = self._manifest.part_snapshot(self._part)
-        return _decode(content) if content is not None else None
+        try:
+            return _decode(content) if content is not None else None
+        except msgspec.MsgspecError:
+            raise DataError(message("{part}: the row of the snapshot cannot be understood", part=self._part)) from None
 
     def publish(
         self, owner: PartOwner, folder: Path, log_end: int, deleted: dict[str, float]

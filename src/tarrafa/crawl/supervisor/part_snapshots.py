@@ -32,6 +32,7 @@ GROWTH = 1.25  # of the log: then a snapshot is due
 QUIET_S, AGE_S_MAX = 5.0, 900.0  # without news for so long, or with older news: it is due
 TIME_SHARE = 0.05  # of the time for making snapshots
 PAUSE_S_MIN, RETRY_S = 5.0, 2.0
+PATIENCE_S = 3.0  # for the database
 DELETIONS_WAIT_S = 15.0
 FETCHES_MAX = 3  # a snapshot may be replaced while it is fetched
 T = TypeVar("T")
@@ -167,7 +168,7 @@ class PartSnapshots:
             )
 
     def _with_store(self, do: Callable[[SnapshotStore], T]) -> T:
-        opened: tuple[SegmentManifest, LogIdentity] | None = open_manifest(address_from_supervisor())
+        opened: tuple[SegmentManifest, LogIdentity] | None = open_manifest(address_from_supervisor(), None, PATIENCE_S)
         if opened is None:
             raise DataError("the frontier has no segment log")
         with closing(opened[0]) as manifest:
