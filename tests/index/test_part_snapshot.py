@@ -1,14 +1,19 @@
 """A part of an index that is carried to another machine answers there as here, and follows on."""
 
 import shutil
+from math import prod
 
 import pytest
 
 from tarrafa.errors import DataError
+from tarrafa.graph import follower as graph
 from tarrafa.index import index_state, part_snapshot, schema, shards
 from tarrafa.index.follower import IndexFollower, cursor
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.sqlite import SqliteFile
+from tarrafa.search.request import SearchRequest
+from tarrafa.search.scatter_gather import open_local_shard
+from tarrafa.search.searcher import Searcher
 from tests.graph.archived_web import new_data, small_web, write
 from tests.index.test_index_follower import contents
 
@@ -105,3 +110,26 @@ def test_a_follower_that_is_ahead_of_its_mirror_waits_for_it(part, elsewhere, tm
         follower.commit()
     assert contents(elsewhere) == contents(part)
     assert cursor(elsewhere) == cursor(part)
+
+
+def test_pages_are_ranked_by_the_index_until_the_link_graph_has_come_as_far(part, elsewhere):
+    graph.catch_up(DataDirectory(part.root), lambda name, weights: None)
+    carry(part, elsewhere)
+    request = SearchRequest("rede OR net", n=20)
+
+    def scores(data: DataDirectory) -> list[float]:
+        return [hit.score for hit in Searcher([open_local_shard(data)]).search(request).hits]
+
+    def explained(data: DataDirectory, url: str) -> float:
+        return prod(one.value for one in Searcher([open_local_shard(data)]).explain_score(request, url)[-1:])
+
+    wanted, whole = scores(DataDirectory(part.root)), DataDirectory(elsewhere.root)
+    assert scores(whole) == wanted, "without a link graph"
+    first = Searcher([open_local_shard(whole)]).search(request).hits[0].url
+    assert explained(whole, first) == pytest.approx(explained(DataDirectory(part.root), first))
+    assert part_snapshot.ahead_marker(elsewhere).exists()
+    graph.catch_up(whole, lambda name, weights: None)
+    with IndexFollower(elsewhere) as follower:
+        follower.refresh(1.0, 0.0)
+    assert not part_snapshot.ahead_marker(elsewhere).exists()
+    assert scores(whole) == wanted

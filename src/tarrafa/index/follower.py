@@ -57,6 +57,7 @@ from tarrafa.index.index_state import (
     page_fate,
     read_links_version,
 )
+from tarrafa.index.part_snapshot import ahead_marker
 from tarrafa.index.reader import IndexReader
 from tarrafa.model import Status, UrlId, VisitRecord
 from tarrafa.parse.url import url_id
@@ -220,8 +221,7 @@ class IndexFollower:
         graph, is_fast = self._builder.graph, self._committed_records >= FAST_RECORDS
         if graph is None or (self.projection.pace.records and not self._refresher.is_running):
             return False
-        self._knows_links = self._knows_links or _covers(self.graph_cursor() or {}, self._begun_at)
-        if not self._knows_links:
+        if not self._has_links_of_index():
             return False
         if not self._refresher.is_due(graph, now, idle_s, is_fast=is_fast):
             return False
@@ -234,6 +234,14 @@ class IndexFollower:
             self._rewrite(*found, clock)
         self._refresher.add_time(thread_time() - began_s)
         return True
+
+    def _has_links_of_index(self) -> bool:
+        """Whether the graph has read as much as the index had when this follower began: an index that was brought from
+        another machine may be ahead of it."""
+        if not self._knows_links and _covers(self.graph_cursor() or {}, self._begun_at):
+            self._knows_links = True
+            ahead_marker(self._data).unlink(missing_ok=True)
+        return self._knows_links
 
     def _end_sweep(self, now: float) -> None:
         """A sweep ends with a commit. While records come, it waits for theirs."""

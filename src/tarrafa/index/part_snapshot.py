@@ -91,6 +91,11 @@ def fetch_folder(part: DataDirectory) -> Path:
     return folder
 
 
+def ahead_marker(part: DataDirectory) -> Path:
+    """This file exists as long as the link graph here has not read as much of the log as a part that was placed."""
+    return part.index / "ahead"
+
+
 def place(part: DataDirectory, folder: Path, dropped: Mapping[str, float]) -> None:
     """Make the files of a folder the part, where there is none. `dropped`: collections whose deletion is known here by
     another time than where the files were made. Files of another version of Tarrafa are refused."""
@@ -107,6 +112,7 @@ def place(part: DataDirectory, folder: Path, dropped: Mapping[str, float]) -> No
         index_state.clear_applied(part)
         index_state.database_file(part).remove()
         schema.remove(part)
+        ahead_marker(part).touch()
         state.replace(index_state.path_of(part))
         (folder / DOCUMENTS).replace(schema.folder(part))
         sync_directory(part.index)

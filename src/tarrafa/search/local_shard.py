@@ -24,6 +24,7 @@ from tarrafa.i18n import message
 from tarrafa.index import schema
 from tarrafa.index.document_fields import split_url_id
 from tarrafa.index.index_state import is_applied, is_other_version, pages_by_fate
+from tarrafa.index.part_snapshot import ahead_marker
 from tarrafa.index.reader import IndexReader, IndexSnapshot
 from tarrafa.index.text_analysis import has_unspaced
 from tarrafa.model import UrlId
@@ -36,7 +37,7 @@ from tarrafa.search.global_bm25 import (
     RememberedReadings,
     TermStatistics,
 )
-from tarrafa.search.match_ranking import MatchRanking, Now, WeighedMatches
+from tarrafa.search.match_ranking import UNKNOWN_STANDING, MatchRanking, Now, WeighedMatches
 from tarrafa.search.query_builder import (
     BuiltQuery,
     QueryBuilder,
@@ -141,6 +142,7 @@ class LocalShard:
         self._vocabularies = VocabularyCache(words_max)
         self._index = IndexReader(data)
         self._graph: GraphReader | None = None
+        self._ahead = ahead_marker(data)
         self._curation = Curation(data)
         self._withheld = ExclusionFilter(data)
         self._subclasses = CurrentSubclasses(data)
@@ -314,7 +316,10 @@ class LocalShard:
         return matching.build(query, request.collection, request.natural, request.extras, related, request.loose)
 
     def _standings(self, ids: Sequence[UrlId], collection: str | None) -> list[NodeStanding]:
-        """Present in-links and ranks from the graph; without a graph, no page has in-links."""
+        """Present in-links and ranks from the graph; without a graph, no page has in-links. A graph that is behind the
+        index is not asked."""
+        if self._ahead.exists():
+            return [UNKNOWN_STANDING] * len(ids)
         graph = self._open_graph()
         if graph is not None:
             try:

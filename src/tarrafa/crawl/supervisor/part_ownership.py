@@ -5,7 +5,7 @@ with `--index-shards owned/8` which one makes which part of the index and of the
 (`frontier/store/part_owners.py`).
 
 Promises: a part is given back only when it is no longer searched and nothing writes it. A part that is new here counts
-as incomplete until its index, and the link graph of this machine, have all that the archive held at that time. While
+as incomplete until its index has all that the archive held at that time. While
 the frontier is unreachable, the node goes on with what it had: its leases may run out, and other nodes may own its
 parts, too; a page that two of them find is one result, and of the link graph the frontier refuses what is not the
 present owner's.
@@ -194,14 +194,13 @@ class PartOwnership:
         await asyncio.to_thread(storage.remove_part, part)
 
     def _note_complete_parts(self) -> None:
-        """Parts count as complete when index and link graph have what the archive held at their beginning."""
-        from tarrafa.graph import follower as graph
+        """Parts count as complete when their index has what the archive held at their beginning."""
         from tarrafa.index import follower
 
-        layout, archived, linked = self._layout, self._followers.archived(), graph.cursor(self._data)
+        layout, archived = self._layout, self._followers.archived()
         for number in layout.building:
             awaited = self._awaited.setdefault(number, archived)
-            if not unread_bytes(awaited, [follower.cursor(self._part(layout, number)), linked]):
+            if not unread_bytes(awaited, [follower.cursor(self._part(layout, number))]):
                 del self._awaited[number]
                 layout = layout._replace(building=tuple(one for one in layout.building if one != number))
                 shards.write_layout(self._data, layout)
