@@ -13,6 +13,7 @@ import argparse
 import asyncio
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -72,7 +73,7 @@ def machine(data: DataDirectory, dsn: str, parts: int) -> Iterator["subprocess.P
         try:
             yield process
         finally:
-            process.terminate()
+            process.kill()  # its children end with it
             process.wait()
 
 
@@ -139,6 +140,7 @@ def main() -> None:
     parser.add_argument("--pages", type=int, default=100_000)
     parser.add_argument("--parts", type=int, default=8)
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the servers are removed
     print(f"{time.strftime('%Y-%m-%d %H:%M')}, commit {current_commit()}, {describe_machine()}", flush=True)
     database, store = Postgres(), SeaweedFs()
     os.environ.update(store.environment)
