@@ -16,7 +16,7 @@ later than the one it replaces, whatever the machines' clocks say.
 Knows nothing of search, frontiers or archives: they call this module. Where takedowns are obeyed:
 `crawl/scope/scope_rules` (the status of waiting URLs, new links), `crawl/worker/host_session` (after the response),
 `crawl/render/browser_requests`, `crawl/library_api`, `frontier/store/retries` (lifted takedowns),
-`search/exclusion_filter`, `graph/reader` (pages and links that are shown), `captures/reader`, `triples/entity_reader`,
+`search/local_shard`, `graph/reader` (pages and links that are shown), `captures/reader`, `triples/entity_reader`,
 `coordinator/watch` (changes, messages), and the followers of index and triples.
 """
 

@@ -7,7 +7,7 @@ import pytest
 from tarrafa.errors import ConfigError, FrontierError
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.messages import LEASE_S, OwnedPart, OwnedParts, UrlWeight
-from tarrafa.frontier.store.part_owners import NODE_CHARS_MAX, PARTS_MAX
+from tarrafa.frontier.store.part_owners import NODE_CHARS_MAX, PARTS_MAX, REPLICAS_MAX
 from tarrafa.parse.url import host_key
 from tests.contract.frontier_bodies import FalseLeaseClock, a_collection, offer
 
@@ -21,9 +21,12 @@ def pass_time(seconds: float) -> None:
 class Node:
     """A node as a supervisor is one: it claims, and gives back what is too much."""
 
-    def __init__(self, frontier: Frontier, name: str, parts: int = 8, projection: str = "index") -> None:
+    def __init__(
+        self, frontier: Frontier, name: str, parts: int = 8, projection: str = "index", replicas: int = 1
+    ) -> None:
         self._frontier, self.name, self._parts, self._projection = frontier, name, parts, projection
-        self.owned = OwnedParts([], 0, 0.0)
+        self._replicas = replicas
+        self.owned = OwnedParts([], [], 0.0)
         self.at_hand: list[int] = []
 
     @property
@@ -34,16 +37,18 @@ class Node:
         return next(one.epoch for one in self.owned.parts if one.number == number)
 
     async def claim(self) -> list[int]:
-        held = self.owned.parts[: len(self.owned.parts) - self.owned.surplus]
-        self.owned = await self._frontier.claim_parts(self.name, self._projection, self._parts, held, self.at_hand)
+        held = [one for one in self.owned.parts if one.number not in self.owned.surplus]
+        self.owned = await self._frontier.claim_parts(
+            self.name, self._projection, self._parts, held, self.at_hand, self._replicas
+        )
         return self.numbers
 
     async def restart(self) -> list[int]:
-        self.owned = OwnedParts([], 0, 0.0)
+        self.owned = OwnedParts([], [], 0.0)
         return await self.claim()
 
     async def leave(self) -> None:
-        self.owned = await self._frontier.claim_parts(self.name, self._projection, 0, [], [])
+        self.owned = await self._frontier.claim_parts(self.name, self._projection, 0, [], [], 1)
 
 
 async def settle(*nodes: Node) -> None:
@@ -58,7 +63,7 @@ async def test_parts_are_spread_evenly_over_the_nodes_that_claim(frontier):
     assert a.owned.lease_s == LEASE_S
     assert await b.claim() == [], "a still serves them"
     await a.claim()
-    assert a.owned.surplus == 4
+    assert a.owned.surplus == [5, 6, 7, 8]
     await settle(a, b)
     assert (len(a.numbers), len(b.numbers)) == (4, 4)
     await settle(a, b, c)
@@ -134,7 +139,7 @@ async def test_a_node_that_leaves_gives_everything_back(frontier):
 async def test_a_repeated_claim_whose_answer_was_lost_owns_the_same_parts(frontier):
     a, b = Node(frontier, "a"), Node(frontier, "b")
     await settle(a, b)
-    lost = await frontier.claim_parts("a", "index", 8, [], [])
+    lost = await frontier.claim_parts("a", "index", 8, [], [], 1)
     assert [one.number for one in lost.parts] == a.numbers
     assert await a.claim() == [one.number for one in lost.parts], "under epochs that it did not know"
     assert all(a.epoch(one.number) > one.epoch for one in lost.parts)
@@ -166,12 +171,19 @@ async def test_all_nodes_divide_a_projection_alike(frontier):
 
 
 @pytest.mark.parametrize(
-    ("node", "projection", "parts"),
-    [("", "index", 8), ("x" * (NODE_CHARS_MAX + 1), "index", 8), ("a", "captures", 8), ("a", "index", PARTS_MAX + 1)],
+    ("node", "projection", "parts", "replicas"),
+    [
+        ("", "index", 8, 1),
+        ("x" * (NODE_CHARS_MAX + 1), "index", 8, 1),
+        ("a", "captures", 8, 1),
+        ("a", "index", PARTS_MAX + 1, 1),
+        ("a", "index", 8, 0),
+        ("a", "index", 8, REPLICAS_MAX + 1),
+    ],
 )
-async def test_claims_beyond_the_bounds_are_refused(frontier, node, projection, parts):
+async def test_claims_beyond_the_bounds_are_refused(frontier, node, projection, parts, replicas):
     with pytest.raises(FrontierError):
-        await frontier.claim_parts(node, projection, parts, [], [])
+        await frontier.claim_parts(node, projection, parts, [], [], replicas)
 
 
 async def test_no_part_has_two_owners_in_random_lives(frontier):
@@ -198,6 +210,83 @@ async def test_no_part_has_two_owners_in_random_lives(frontier):
     await settle(*nodes)
     assert sorted(number for node in nodes for number in node.numbers) == [1, 2, 3, 4, 5]
     assert sorted(len(node.numbers) for node in nodes) == [1, 1, 1, 2]
+
+
+# -- replicas ----------------------------------------------------------------------------------------------------------
+
+
+def replicated(frontier: Frontier, names: str, parts: int = 8) -> list[Node]:
+    return [Node(frontier, name, parts, replicas=2) for name in names]
+
+
+def owners_of(nodes: list[Node], number: int) -> list[str]:
+    return [node.name for node in nodes if number in node.numbers]
+
+
+async def test_each_part_has_two_owners_on_different_nodes(frontier):
+    nodes = replicated(frontier, "abc")
+    a, b, _ = nodes
+    assert await a.claim() == list(range(1, 9)), "a node alone owns each part once"
+    assert await b.claim() == list(range(1, 9))
+    assert [one.replica for one in a.owned.parts + b.owned.parts] == [1] * 8 + [2] * 8
+    await settle(*nodes)
+    assert a.owned.surplus == b.owned.surplus == []
+    assert sorted(len(node.numbers) for node in nodes) == [5, 5, 6]
+    assert all(len(owners_of(nodes, number)) == 2 for number in range(1, 9))
+    before = [node.owned for node in nodes]
+    await settle(*nodes)
+    assert [node.owned for node in nodes] == before, "nothing moves without need"
+
+
+async def test_a_lost_node_is_replaced_in_every_part_that_it_owned(frontier):
+    nodes = replicated(frontier, "abc")
+    a, b, c = nodes
+    await settle(*nodes)
+    await settle(*nodes)
+    lost = {one.number: (one.replica, one.epoch) for one in a.owned.parts}
+    kept = {node.name: {*node.numbers} for node in (b, c)}
+    pass_time(LEASE_S - 1)
+    await settle(b, c)
+    pass_time(2)
+    await settle(b, c)
+    assert b.numbers == c.numbers == list(range(1, 9))
+    for node in (b, c):
+        for one in node.owned.parts:
+            if one.number in lost and one.number not in kept[node.name]:
+                replica, epoch = lost[one.number]
+                assert (one.replica, one.epoch > epoch) == (replica, True)
+
+
+async def test_all_nodes_have_the_same_number_of_replicas(frontier):
+    a, b = Node(frontier, "a"), Node(frontier, "b", replicas=2)
+    await a.claim()
+    with pytest.raises(ConfigError, match=r"divided into 8 parts \(by node a\), here into 8x2"):
+        await b.claim()
+    await a.leave()
+    assert len(await b.claim()) == 8
+
+
+async def test_replicas_of_a_part_are_never_on_one_node_in_random_lives(frontier):
+    rng = random.Random(11)
+    nodes = replicated(frontier, "abcde", 7)
+    highest: dict[tuple[int, int], tuple[int, str]] = {}
+    for _ in range(200):
+        node = rng.choice(nodes)
+        await rng.choice([node.claim, node.claim, node.claim, node.claim, node.restart, node.leave])()
+        assert len({*node.numbers}) == len(node.numbers)
+        for one in node.owned.parts:
+            key = (one.number, one.replica)
+            epoch, owner = highest.get(key, (0, ""))
+            assert (one.epoch, node.name) >= (epoch, owner) if owner == node.name else one.epoch > epoch
+            highest[key] = (one.epoch, node.name)
+        pass_time(rng.choice([0.0, 1.0, 5.0, 5.0, 12.0, 40.0]))
+    pass_time(2 * LEASE_S)
+    for _ in range(3):
+        await settle(*nodes)
+        pass_time(LEASE_S - 1)
+    await settle(*nodes)
+    assert sorted(len(node.numbers) for node in nodes) == [2, 3, 3, 3, 3]
+    assert all(len(owners_of(nodes, number)) == 2 for number in range(1, 8))
 
 
 # -- weights -----------------------------------------------------------------------------------------------------------
@@ -263,4 +352,4 @@ async def test_an_epoch_is_never_lower_than_the_time_of_its_claim(frontier):
     a = Node(frontier, "a", 1, "graph")
     await a.claim()
     assert a.epoch(1) == 1_000_000
-    assert OwnedPart(1, 1_000_001) in (await frontier.claim_parts("a", "graph", 1, [], [])).parts
+    assert OwnedPart(1, 1_000_001) in (await frontier.claim_parts("a", "graph", 1, [], [], 1)).parts

@@ -38,6 +38,9 @@ SAID = {
     "owned/8": ShardLayout(8, (), is_owned=True),
     "owned/1": ShardLayout(1, (), is_owned=True),
     "owned 1,3?/4\n": ShardLayout(4, (1, 3), is_owned=True, building=(3,)),
+    "owned/8x2": ShardLayout(8, (), is_owned=True, replicas=2),
+    "owned/8x1": ShardLayout(8, (), is_owned=True),
+    "owned 2,3?/4x2": ShardLayout(4, (2, 3), is_owned=True, building=(3,), replicas=2),
 }
 
 
@@ -68,6 +71,12 @@ def test_what_may_be_said(text):
         "owned",
         "owned?/4",
         "owned 5/4",
+        "owned/4x3",
+        "owned/4x0",
+        "owned/4x",
+        "owned/x2",
+        "4x2",
+        "1,2/4x2",
     ],
 )
 def test_what_may_not(text):

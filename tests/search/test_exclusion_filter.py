@@ -14,7 +14,7 @@ from tarrafa.index.reader import IndexReader
 from tarrafa.model import Link, Status, VisitRecord
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.search import curation
-from tarrafa.search.exclusion_filter import ExclusionFilter
+from tarrafa.search.local_shard import ExclusionFilter
 from tarrafa.search.searcher import exact_copies
 from tarrafa.takedown import TakedownEntry, append_entries, parse_target, record_action
 from tests.graph.archived_web import a_record, new_data, write

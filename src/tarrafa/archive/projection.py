@@ -185,6 +185,12 @@ class ProjectionDeletions:
         dropped = self._state.dropped
         return [(name, at) for name, at in self._deletions.latest().items() if at > dropped.get(name, -1.0)]
 
+    def dropped(self) -> dict[str, float]:
+        """The collections whose last deletion the projection has applied, with the frontier's time of it."""
+        latest, dropped = self._deletions.latest(), self._state.dropped
+        times = self._deletions.by_frontier_clock
+        return {name: times[name] for name, at in latest.items() if at <= dropped.get(name, -1.0)}
+
     def covers(self, record: VisitRecord) -> bool:
         return self._deletions.covers(record)
 
@@ -379,9 +385,17 @@ class ArchiveProjection:
             self.commit()
             self._target.drop_collection(name, at)
 
+    @property
+    def is_ahead(self) -> bool:
+        """Whether the projection has more than the archive here: it was brought from another machine, and the mirror of
+        the log has not come so far yet."""
+        durable = visit_lengths(self._data.archive)
+        return any(durable.get(file, 0) < end for file, end in self.state.cursor.items())
+
     def apply_takedowns(self) -> None:
-        """Remove pages that were taken down, and restore those that were lifted, if any."""
-        if not self.takedowns.has_changes():
+        """Remove pages that were taken down, and restore those that were lifted, if any. Until a mirror has come as far
+        as the projection, search filters them."""
+        if not self.takedowns.has_changes() or self.is_ahead:
             return
         self._target.take_out()
         for _ in self._target.apply_all(self._forgotten(self.takedowns.lifted_entries(self.state.cursor))):

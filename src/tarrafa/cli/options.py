@@ -50,7 +50,8 @@ IndexShards = Annotated[
         "--index-shards",
         metavar="N",
         help="Divide a new index into N shards, one process each. 1,2/4: shards 1 and 2 of 4. owned/4: machines that "
-        "share an archive divide the 4 among themselves, and take over from each other.",
+        "share an archive divide the 4 among themselves, and take over from each other; owned/4x2: each is on two of "
+        "them.",
         show_default=False,
     ),
 ]

@@ -155,9 +155,10 @@ class Frontier(Protocol):
         owner."""
 
     async def claim_parts(
-        self, node: str, projection: str, parts: int, held: list[OwnedPart], at_hand: list[int]
+        self, node: str, projection: str, parts: int, held: list[OwnedPart], at_hand: list[int], replicas: int
     ) -> OwnedParts:
         """Renew the leases of a node on the parts of a projection (`graph`, `index`), and claim more, up to its share.
+        So many nodes, the `replicas`, own each part.
 
         `held` are the parts that the node owns, as far as it knows: what it leaves out it gives back. `at_hand` are
         those that it would rather have than others. With 0 `parts` in all it gives everything back, and takes part no

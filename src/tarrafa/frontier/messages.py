@@ -93,18 +93,20 @@ class Lease(msgspec.Struct, frozen=True, array_like=True):
 
 
 class OwnedPart(msgspec.Struct, frozen=True, array_like=True):
-    """A part of a projection that a node owns; its messages carry the epoch, so that an old owner is recognised."""
+    """A part of a projection that a node owns; its messages carry the epoch, so that an old owner is recognised.
+    `replica`: which of the owners of the part it is."""
 
     number: int
     epoch: int
+    replica: int = 1
 
 
 class OwnedParts(msgspec.Struct, frozen=True):
-    """What a node owns of a projection from now on, for so many seconds from the sending of its request. `surplus`: how
-    many of these to give back, as soon as it has stopped to serve them."""
+    """What a node owns of a projection from now on, for so many seconds from the sending of its request. `surplus`:
+    which of these to give back, as soon as it has stopped to serve them."""
 
     parts: list[OwnedPart]
-    surplus: int
+    surplus: list[int]
     lease_s: float
 
 

@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from math import inf
 from time import thread_time
 from types import TracebackType
-from typing import IO
+from typing import IO, Protocol
 
 import tantivy
 
@@ -57,6 +57,7 @@ from tarrafa.index.index_state import (
     page_fate,
     read_links_version,
 )
+from tarrafa.index.part_snapshot import ahead_marker
 from tarrafa.index.reader import IndexReader
 from tarrafa.model import Status, UrlId, VisitRecord
 from tarrafa.parse.url import url_id
@@ -116,6 +117,8 @@ class IndexFollower:
                 self._data, self._visits.state, self._visits.errors, self, shards.url_filter(self._data)
             )
         self._refresher = AnchorRefresher(self._data, self._visits)
+        self._begun_at = dict(self.projection.state.cursor)
+        self._knows_links = False  # of what is indexed: the graph has read as much
 
     def __enter__(self) -> "IndexFollower":
         return self
@@ -218,6 +221,8 @@ class IndexFollower:
         graph, is_fast = self._builder.graph, self._committed_records >= FAST_RECORDS
         if graph is None or (self.projection.pace.records and not self._refresher.is_running):
             return False
+        if not self._has_links_of_index():
+            return False
         if not self._refresher.is_due(graph, now, idle_s, is_fast=is_fast):
             return False
         began_s = thread_time()
@@ -229,6 +234,14 @@ class IndexFollower:
             self._rewrite(*found, clock)
         self._refresher.add_time(thread_time() - began_s)
         return True
+
+    def _has_links_of_index(self) -> bool:
+        """Whether the graph has read as much as the index had when this follower began: an index that was brought from
+        another machine may be ahead of it."""
+        if not self._knows_links and _covers(self.graph_cursor() or {}, self._begun_at):
+            self._knows_links = True
+            ahead_marker(self._data).unlink(missing_ok=True)
+        return self._knows_links
 
     def _end_sweep(self, now: float) -> None:
         """A sweep ends with a commit. While records come, it waits for theirs."""
@@ -359,7 +372,14 @@ def _covers(applied: Cursor, wanted: Cursor) -> bool:
 # -- entry points ------------------------------------------------------------------------------------------------------
 
 
-def follow(data: DataDirectory, stop: threading.Event) -> None:
+class SnapshotMaker(Protocol):
+    """Makes snapshots of the part that a follower keeps."""
+
+    def consider(self, follower: IndexFollower) -> None:
+        """Make one if it is due: everything that was read is committed."""
+
+
+def follow(data: DataDirectory, stop: threading.Event, snapshots: SnapshotMaker | None = None) -> None:
     """Follow the archive until `stop` is set; all records read are committed at the end. Idle time is used to refresh
     pages whose in-links or rank have changed.
     """
@@ -374,6 +394,8 @@ def follow(data: DataDirectory, stop: threading.Event) -> None:
             has_all = is_last and not wait.is_graph_behind
             if has_all or wait.has_released or follower.projection.pace.is_due(boottime(), wait.is_holding):
                 follower.commit()
+            if snapshots is not None and not follower.projection.pace.has_uncommitted:
+                snapshots.consider(follower)
             read_at = now if read or wait.is_graph_behind else read_at
             idle_s = inf if has_all else now - read_at
             quiet = idle_s >= COMMIT_IDLE_S

@@ -3,7 +3,8 @@
 An index may have several parts, its *shards*, on one machine or on many, each with a folder, a lock and a follower.
 Promises: the part of a page is the xxh3-64 of its host's name modulo the number of parts, counted from 1: the same on
 every machine and in every version. The layout is stored in DATA/index/shards (`4`; `1,2/4` where others are elsewhere;
-`owned 1,2?/4` where leases say which parts are here, and part 2 does not have all its pages yet: `part_ownership`);
+`owned 1,2?/4` where leases say which parts are here, and part 2 does not have all its pages yet: `part_ownership`;
+`owned 1,2?/4x2` where each part is on two machines);
 without that file there is one part, in DATA/index itself. Of several, each is in DATA/index/NUMBER-of-ALL, so that
 parts of another layout are never mixed up with the present ones. A rebuilt index grows in DATA/index/new, and is not
 searched before it is complete. Knows nothing of the content of a part.
@@ -26,9 +27,10 @@ SHARDS_MAX = 64
 NEW_FOLDER = "new"
 PART_NAME = re.compile(rf"(?:{NEW_FOLDER}/)?(\d+)-of-(\d+)")
 OWNED = "owned"
+REPLICAS_MAX = 2
 LAYOUT_SYNTAX = (
     f"the number of parts (1 to {SHARDS_MAX}), as in 4; the parts kept here, as in 1,2/4 or 1-2/4; or {OWNED}/4, where"
-    " machines with a shared archive divide them among themselves"
+    f" machines with a shared archive divide them among themselves ({OWNED}/4x2: each part is on two machines)"
 )
 
 UrlFilter = Callable[[str], bool]
@@ -36,18 +38,20 @@ UrlFilter = Callable[[str], bool]
 
 class ShardLayout(NamedTuple):
     """The number of parts in all, and the numbers of those that are kept here. `is_owned`: those that this node owns at
-    present; `building`: those of them that do not have all pages yet."""
+    present, and on how many nodes each part is (`replicas`); `building`: those that do not have all pages yet."""
 
     of: int
     here: tuple[int, ...]
     is_owned: bool = False
     building: tuple[int, ...] = ()
+    replicas: int = 1
 
     def __str__(self) -> str:
         if not self.is_owned and self.here == tuple(range(1, self.of + 1)):
             return str(self.of)
         here = ",".join(f"{number}{'?' * (number in self.building)}" for number in self.here)
-        return f"{OWNED} {here}".strip() + f"/{self.of}" if self.is_owned else f"{here}/{self.of}"
+        copies = f"x{self.replicas}" if self.replicas > 1 else ""
+        return f"{OWNED} {here}".strip() + f"/{self.of}{copies}" if self.is_owned else f"{here}/{self.of}"
 
     @property
     def at_first(self) -> "ShardLayout":
@@ -65,6 +69,9 @@ SINGLE_SHARD = ShardLayout(1, (1,))
 def parse_layout(text: str, where: str) -> ShardLayout:
     """Parse a layout from the command line or the file."""
     numbers, slash, of = text.strip().rpartition("/")
+    of, times, copies = of.partition("x")
+    if times and not (numbers.strip().startswith(OWNED) and copies in map(str, range(1, REPLICAS_MAX + 1))):
+        raise ConfigError(f"{where}: {text[:80]!r}: must be {LAYOUT_SYNTAX}")
     if not (of.isascii() and of.isdigit() and len(of) <= 2 and 1 <= int(of) <= SHARDS_MAX):
         raise ConfigError(f"{where}: {text[:80]!r}: must be {LAYOUT_SYNTAX}")
     is_owned = numbers.strip().startswith(OWNED)
@@ -77,7 +84,7 @@ def parse_layout(text: str, where: str) -> ShardLayout:
             raise ConfigError(f"{where}: {text[:80]!r}: must be {LAYOUT_SYNTAX}")
         here |= set(range(first, last + 1))
         building |= set(range(first, last + 1)) if found[3] else set()
-    return ShardLayout(int(of), tuple(sorted(here)), is_owned, tuple(sorted(building)))
+    return ShardLayout(int(of), tuple(sorted(here)), is_owned, tuple(sorted(building)), int(copies or 1))
 
 
 def path_of(data: DataDirectory) -> Path:

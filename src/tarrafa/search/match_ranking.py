@@ -15,7 +15,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import exp2
+from math import exp2, isnan, nan
 from operator import neg
 from typing import NamedTuple
 
@@ -73,6 +73,7 @@ WEIGHED_FIELDS = (URL_ID, schema.STATIC)
 COPIED_FIELDS = (  # into candidates
     schema.CONTENT, schema.SIMHASH, schema.HEADLINE, schema.URL_LENGTH, schema.SITE_ID, schema.CANONICAL
 )  # fmt: skip
+UNKNOWN_STANDING = (0, nan)  # of all pages, where the link graph does not know them yet: the index counts
 SORT_FIELDS = {Sort.DATE: schema.DATE, Sort.LINKS: schema.IN_LINKS}
 
 Now = Callable[[], float]
@@ -159,11 +160,12 @@ class MatchRanking:
         request = self.request
         ids, static = matches.columns(WEIGHED_FIELDS)
         standings = self.standings(ids, request.collection)
-        scores = np.array(matches.scores)
-        if request.sort is Sort.LINKS:
+        scores, is_known = np.array(matches.scores), not standings or not isnan(standings[0][1])
+        if request.sort is Sort.LINKS and is_known:
             scores = np.minimum([float(in_links) for in_links, _ in standings], IN_LINKS_RATIO * scores)
         elif request.sort is Sort.RELEVANCE:
-            scores *= factor_gains([rank for _, rank in standings], static)
+            if is_known:
+                scores *= factor_gains([rank for _, rank in standings], static)
             if request.recent:
                 scores *= [self._recency(date) for date in matches.field_values(schema.DATE)]
             lowered = self._lowered(ids)
@@ -203,7 +205,10 @@ class MatchRanking:
         if raised:
             parts = [ScorePart(part.kind, part.what, part.value * WHOLE_GAIN) for part in parts]
         _, rank = self.standings([key], request.collection)[0]
-        factor, of_links = indexed_factor(static) * float(factor_gains([rank], [static])[0]), link_factor(rank)
+        factor = indexed_factor(static)
+        of_links = factor if isnan(rank) else link_factor(rank)
+        if not isnan(rank):
+            factor *= float(factor_gains([rank], [static])[0])
         if static < 0:
             factors = [ScorePart("links", "", of_links), ScorePart("listing", "", factor / of_links)]
         else:

@@ -2,6 +2,7 @@
 
     POST URL/shard/VERSION/METHOD    the arguments in msgpack; the result in msgpack, or a message and a code:
                                      400 the request, 401 the token, 409 the version, 413 too long, 503 the index
+    ...METHOD?parts=1,4              the same of these parts only
 
 Promises: the same as a local shard, or `ShardUnavailable` with one line that gives the reason, within the time limit,
 whatever the other machine does or sends. Connections are kept and reused. An unreachable shard costs one search its
@@ -24,6 +25,7 @@ import msgspec
 from tarrafa.errors import DataError, QueryError, ShardUnavailable
 from tarrafa.fetch.node_client import NodeHttpClient, NodeRequestFailed, check_node_url, wire_version
 from tarrafa.i18n import Message, Value, message
+from tarrafa.index.shards import SHARDS_MAX
 from tarrafa.index.text_analysis import readings
 from tarrafa.model import UrlId
 from tarrafa.runtime.token import NO_TOKEN, TOKEN_VARIABLE, Token
@@ -34,10 +36,12 @@ from tarrafa.search.request import (
     ScorePart,
     SearchRequest,
     Shard,
+    ShardParts,
     ShardStatistics,
 )
 
 PATH = "/shard"
+PARTS_PARAMETER = "parts"
 CONTENT_TYPE = "application/x-msgpack"
 REQUEST_BYTES_MAX = 1 << 20
 RESPONSE_BYTES_MAX = 8 << 20
@@ -159,13 +163,19 @@ class RemoteShard:
     def count_urls(self) -> int:
         return self._ask(Shard.count_urls)
 
+    def parts(self) -> ShardParts:
+        return self._ask(Shard.parts)
+
+    def restricted(self, numbers: Sequence[int]) -> "RemoteShard":
+        return _PartsOfRemoteShard(self, numbers)
+
     def statistics(self, request: SearchRequest) -> ShardStatistics:
         return self._ask(Shard.statistics, request)
 
     def top_matches(self, request: SearchRequest, overall: ShardStatistics, limit: int) -> CandidateBlock:
         found = self._ask(Shard.top_matches, request, overall, limit)
         self._check_block(found, limit)
-        self._pause_s = self._first_pause_s
+        self._note_search()
         return found
 
     def show(self, request: SearchRequest, moment: int, places: list[DocumentAddress]) -> list[HitDetails]:
@@ -202,10 +212,14 @@ class RemoteShard:
     # -- reachability ----------------------------------------------------------------------------------------------
 
     def _ask(self, method: Callable[..., Answer], *arguments: object) -> Answer:
+        return self._ask_parts("", method, arguments)
+
+    def _ask_parts(self, parts: str, method: Callable[..., Answer], arguments: Sequence[object]) -> Answer:
+        """`parts`: the query of the URL that restricts the shard."""
         if not self._present.is_set():
             raise ShardUnavailable(self._reason)
         try:
-            found: Answer = self._call(method.__name__, arguments)
+            found: Answer = self._call(method.__name__, arguments, parts)
             return found
         except ShardUnavailable as error:
             self._mark_unavailable(error.message)
@@ -216,6 +230,10 @@ class RemoteShard:
         if not fits:
             self._mark_unavailable(UNREADABLE_RESPONSE)
             raise ShardUnavailable(UNREADABLE_RESPONSE)
+
+    def _note_search(self) -> None:
+        """It has answered a search: a later silence is probed with short pauses again."""
+        self._pause_s = self._first_pause_s
 
     def _check_block(self, found: CandidateBlock, limit: int) -> None:
         self._check_response(len(found.candidates) <= limit and all(isfinite(one.score) for one in found.candidates))
@@ -248,12 +266,12 @@ class RemoteShard:
 
     # -- one request -----------------------------------------------------------------------------------------------
 
-    def _call(self, method: str, arguments: Sequence[object]) -> Any:
+    def _call(self, method: str, arguments: Sequence[object], parts: str = "") -> Any:
         body = encode(arguments)
         if len(body) > REQUEST_BYTES_MAX:
             raise QueryError(message("The search is too long to be sent to other machines."))
         try:
-            response = self._peer.post(f"{PATH}/{VERSION}/{method}", body, RESPONSE_BYTES_MAX)
+            response = self._peer.post(f"{PATH}/{VERSION}/{method}{parts}", body, RESPONSE_BYTES_MAX)
         except NodeRequestFailed as error:
             raise ShardUnavailable(error.message) from None
         code = response.code
@@ -267,6 +285,34 @@ class RemoteShard:
         except DECODE_ERRORS:
             raise ShardUnavailable(UNREADABLE_RESPONSE) from None
         raise _error_for(code, reason)
+
+
+class _PartsOfRemoteShard(RemoteShard):
+    """Some of the parts of a remote shard, over its connections."""
+
+    def __init__(self, whole: RemoteShard, numbers: Sequence[int]) -> None:
+        self._whole, self.name = whole, whole.name
+        self._query = f"?{PARTS_PARAMETER}={','.join(map(str, numbers))}"
+
+    def _ask(self, method: Callable[..., Answer], *arguments: object) -> Answer:
+        return self._whole._ask_parts(self._query, method, arguments)
+
+    def _check_response(self, fits: bool) -> None:
+        self._whole._check_response(fits)
+
+    def _note_search(self) -> None:
+        self._whole._note_search()
+
+    def close(self) -> None:
+        """The whole shard is closed by its owner."""
+
+
+def parse_parts(text: str) -> list[int]:
+    """The numbers of parts in the query of a URL. Raises `ValueError`."""
+    numbers = [int(one) for one in text.split(",", SHARDS_MAX)]
+    if not all(1 <= number <= SHARDS_MAX for number in numbers):
+        raise ValueError(f"parts have numbers from 1 to {SHARDS_MAX}")
+    return numbers
 
 
 def _error_for(code: int, reason: Message | str) -> Exception:
@@ -287,9 +333,12 @@ class UnavailableShard:
     def _raise(self, *_: object, **__: object) -> NoReturn:
         raise ShardUnavailable(self._why)
 
-    documents = count_urls = statistics = top_matches = show = find_urls = explain_score = complete = similar_words = (
-        expansion_terms
-    ) = _raise
+    documents = count_urls = parts = statistics = top_matches = show = find_urls = explain_score = complete = (
+        similar_words
+    ) = expansion_terms = _raise
+
+    def restricted(self, numbers: Sequence[int]) -> "UnavailableShard":
+        return self
 
     def close(self) -> None:
         """There is nothing to close."""

@@ -7,7 +7,7 @@ on all values from another machine: `remote_shard` accepts only values that fit 
 tantivy, HTTP or HTML.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Annotated, Protocol
 
@@ -133,6 +133,17 @@ def sum_statistics(several: Iterable[ShardStatistics]) -> ShardStatistics:
     return overall
 
 
+PartNumbers = Annotated[list[Annotated[int, Meta(ge=1, le=SHARDS_MAX)]], Meta(max_length=SHARDS_MAX)]
+
+
+class ShardParts(msgspec.Struct, frozen=True, array_like=True):
+    """The parts that a shard has, of an index whose parts several machines own; of no such index it is 0 parts."""
+
+    of: Annotated[int, Meta(ge=0, le=SHARDS_MAX)] = 0
+    complete: PartNumbers = []
+    building: PartNumbers = []  # those that do not have all pages yet
+
+
 class Candidate(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A document that matches. `place` is its address in the snapshot of the block; for the fields that identify
     copies, see `index/schema.py`.
@@ -205,6 +216,9 @@ class Shard(Protocol):
     def count_urls(self) -> Count:
         """The number of URLs that can be found now: each counts once, in however many collections it is."""
 
+    def parts(self) -> ShardParts:
+        """The parts that it has now, where several machines own the parts of one index."""
+
     def statistics(self, request: SearchRequest) -> ShardStatistics:
         """The statistics that must be summed over all shards so that they score as one index."""
 
@@ -237,3 +251,10 @@ class Shard(Protocol):
         """The words that distinguish the best pages from others, as written, with their evidence; or the words of the
         page in `related`.
         """
+
+
+class OwnedShard(Shard, Protocol):
+    """A shard that has parts of an index whose parts several machines own."""
+
+    def restricted(self, numbers: Sequence[int]) -> Shard:
+        """The same shard with these parts only. It shows matches that the whole shard has found, and the reverse."""

@@ -26,6 +26,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from functools import partial, wraps
 from itertools import repeat
 from operator import attrgetter, gt
@@ -55,6 +56,7 @@ from tarrafa.search.local_shard import (
     LocalShard,
 )
 from tarrafa.search.match_ranking import PARTIAL_DISTANCE
+from tarrafa.search.part_replicas import AskedShards
 from tarrafa.search.query_builder import common_words
 from tarrafa.search.query_expansion import TermEvidence
 from tarrafa.search.query_parser import parse
@@ -69,6 +71,7 @@ from tarrafa.search.request import (
     ScorePart,
     SearchRequest,
     Shard,
+    ShardParts,
     ShardStatistics,
     Sort,
     sum_statistics,
@@ -89,17 +92,17 @@ PartsCall = Callable[Concatenate["PartitionedShard", Sequence[Shard], Given], An
 
 class ScatterGather:
     """One request on its way through the shards. A shard that fails is not asked again, nor by follow-up requests
-    (`follow_up`). Without a `pool` there is one shard.
+    (`follow_up`); if other shards have its parts, the failure is `OwnerLost`. Without a `pool` there is one shard.
     """
 
     def __init__(
         self,
         request: SearchRequest,
-        shards: Sequence[Shard],
+        asked: AskedShards,
         pool: ThreadPoolExecutor | None,
         away: dict[int, Message | str] | None = None,
     ) -> None:
-        self.request, self._shards, self._pool = request, shards, pool
+        self.request, self._asked, self._shards, self._pool = request, asked, asked.shards, pool
         self.ignored: list[str] = []
         self.known = ShardStatistics()
         self.total, self.found = 0, list[DuplicateGroup]()
@@ -113,7 +116,7 @@ class ScatterGather:
 
     def follow_up(self, request: SearchRequest) -> "ScatterGather":
         """Another request to the same shards, even if the set of shards has changed meanwhile."""
-        return ScatterGather(request, self._shards, self._pool, self.away)
+        return ScatterGather(request, self._asked, self._pool, self.away)
 
     def find_groups(self, pinned: list[UrlId]) -> None:
         """The total, and as many groups as requested."""
@@ -186,7 +189,10 @@ class ScatterGather:
 
     def global_statistics(self) -> ShardStatistics:
         """The sum of the term statistics of all shards."""
-        return sum_statistics(self.ask_each(lambda shard: shard.statistics(self.request)).values())
+        found = sum_statistics(self.ask_each(lambda shard: shard.statistics(self.request)).values())
+        if not self.away:
+            self._asked.check_complete(found.complete)
+        return found
 
     def fetch_hits(self, groups: list[DuplicateGroup]) -> list[Hit]:
         """The displayed fields of these groups, each from the shard that it came from."""
@@ -308,6 +314,7 @@ class ScatterGather:
             try:
                 return {number: ask(number) for number in numbers}
             except ShardUnavailable as error:
+                self._asked.check_lost(0, error)
                 raise ShardUnavailable(self._away_message({0: error.message})) from None
         futures = {number: self._pool.submit(ask, number) for number in numbers}
         answers: dict[int, Answer] = {}
@@ -315,6 +322,7 @@ class ScatterGather:
             try:
                 answers[number] = future.result()
             except (ShardUnavailable, DataError) as error:
+                self._asked.check_lost(number, error)
                 self.away[number] = error.message
         return answers
 
@@ -402,14 +410,19 @@ def _retry_when_redivided(method: PartsCall[Given, Answer]) -> ShardCall[Given, 
 
 
 class PartitionedShard:
-    """All parts of an index as one shard. `parts` returns the present ones; one without documents is skipped. All parts
-    answer or none: a part of this machine that fails is damaged. Hits can be shown as long as each part keeps its own
-    snapshot. `layout` tells which parts are here, where other machines have the others."""
+    """All parts of an index as one shard. `parts` returns the present ones, or those of some numbers; one without
+    documents is skipped. All parts answer or none: a part of this machine that fails is damaged. Hits can be shown as
+    long as each part keeps its own snapshot. `layout` tells which parts are here, where other machines have the
+    others."""
 
     def __init__(
-        self, name: str, parts: Callable[[], Sequence[Shard]], layout: Callable[[], shards.ShardLayout] | None = None
+        self,
+        name: str,
+        parts: Callable[..., Sequence[Shard]],
+        layout: Callable[[], shards.ShardLayout] | None = None,
     ) -> None:
         self.name, self._parts, self._layout = name, parts, layout
+        self._numbers: frozenset[int] | None = None  # of the parts that are asked; None: all
         self._snapshots = KeptSnapshots[PartSnapshots](PART_SNAPSHOTS_MAX)
         self._threads = ShardThreads()
 
@@ -421,12 +434,27 @@ class PartitionedShard:
     def count_urls(self, parts: Sequence[Shard]) -> int:
         return sum(part.count_urls() for part in parts)
 
+    def parts(self) -> ShardParts:
+        self._parts()
+        layout = self._layout() if self._layout is not None else None
+        if layout is None or not layout.is_owned:
+            return ShardParts()
+        return ShardParts(layout.of, list(layout.complete), list(layout.building))
+
+    def restricted(self, numbers: Sequence[int]) -> "PartitionedShard":
+        if self._layout is None:
+            return self
+        view = copy(self)
+        view._numbers, view._parts = frozenset(numbers), partial(self._parts, frozenset(numbers))
+        return view
+
     @_retry_when_redivided
     def statistics(self, parts: Sequence[Shard], request: SearchRequest) -> ShardStatistics:
         found = sum_statistics(part.statistics(request) for part in parts)
         layout = self._layout() if self._layout is not None else None
         if layout is not None and layout.is_owned:
-            found.parts, found.complete = layout.of, list(layout.complete)
+            found.parts = layout.of
+            found.complete = [one for one in layout.complete if self._numbers is None or one in self._numbers]
         return found
 
     @_retry_when_redivided
@@ -512,7 +540,9 @@ class PartitionedShard:
         )
 
 
-def open_local_shard(data: DataDirectory, patience_s: float = VOCABULARY_WAIT_S, or_nothing: bool = False) -> Shard:
+def open_local_shard(
+    data: DataDirectory, patience_s: float = VOCABULARY_WAIT_S, or_nothing: bool = False
+) -> PartitionedShard:
     """Open the index of a data directory, in any number of parts, with the time to wait for a vocabulary that is still
     being read. Without an index this raises `DataError` or, if requested, returns a shard without documents.
     """
@@ -527,21 +557,29 @@ class _LocalParts:
         self._data, self._path, self._patience_s = data, shards.path_of(data), patience_s
         self._or_nothing = or_nothing
         self._seen: tuple[int, ...] | None = None
-        self.layout = shards.SINGLE_SHARD
-        self._all: list[tuple[DataDirectory, LocalShard]] = []
+        self._all: tuple[shards.ShardLayout, list[tuple[DataDirectory, LocalShard]]] = (shards.SINGLE_SHARD, [])
 
-    def __call__(self) -> list[Shard]:
+    @property
+    def layout(self) -> shards.ShardLayout:
+        return self._all[0]
+
+    def __call__(self, numbers: frozenset[int] | None = None) -> list[Shard]:
         seen = file_fingerprint(self._path)
         if seen != self._seen:
-            self.layout, kept = shards.read_layout(self._data), dict(self._all)
-            parts = shards.parts_of(self._data, self.layout)
+            new, kept = shards.read_layout(self._data), dict(self._all[1])
+            parts = shards.parts_of(self._data, new)
             words_max = WORDS_MAX // max(1, len(parts))
-            self._all = [
+            opened = [
                 (part, kept.get(part) or LocalShard(part, patience_s=self._patience_s, words_max=words_max))
                 for part in parts
             ]
-            self._seen = seen
-        known, or_nothing = self._all, self._or_nothing or self.layout.is_owned
+            self._all, self._seen = (new, opened), seen
+        layout, known = self._all
+        or_nothing = self._or_nothing or layout.is_owned
+        if numbers is not None and layout.is_owned:
+            if not numbers <= {*layout.here}:
+                raise DataError(message("a part of the index is on another machine now"))
+            known = [one for number, one in zip(layout.here, known, strict=True) if number in numbers]
         if len(known) == 1 and not or_nothing:
             return [known[0][1]]
         filled: list[Shard] = [shard for part, shard in known if schema.exists(part)]

@@ -28,9 +28,9 @@ from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.search import autocomplete, query_expansion, spelling
 from tarrafa.search.autocomplete import PartialText, completed_text, partial_text
 from tarrafa.search.curation import Curation
-from tarrafa.search.exclusion_filter import ExclusionFilter, exclude
 from tarrafa.search.global_bm25 import document_frequency
-from tarrafa.search.local_shard import VOCABULARY_WAIT_S
+from tarrafa.search.local_shard import VOCABULARY_WAIT_S, ExclusionFilter, exclude
+from tarrafa.search.part_replicas import PartReplicas, with_replicas
 from tarrafa.search.query_builder import (
     all_occur,
     contents_query,
@@ -71,7 +71,7 @@ class Searcher:
     def __init__(self, shards: Sequence[Shard] | PresentShards, curation: Curation | None = None) -> None:
         self._present = shards if callable(shards) else partial(tuple, shards)
         self._curation = curation
-        self._threads = ShardThreads()
+        self._threads, self._replicas = ShardThreads(), PartReplicas()
 
     @classmethod
     def open(
@@ -99,10 +99,12 @@ class Searcher:
         """The shards that are asked now."""
         return tuple(self._present())
 
+    @with_replicas
     def count_urls(self) -> int:
         """The number of URLs that can be found now: each counts once, in however many collections it is."""
         return sum(self._scatter(EMPTY_REQUEST).ask_each(lambda shard: shard.count_urls()).values())
 
+    @with_replicas
     def languages(self) -> dict[str, int]:
         """The languages of the pages, with the number of pages of each, the most frequent first."""
         anything = SearchRequest("lang:pt")  # a filter adds no terms of its own
@@ -112,9 +114,14 @@ class Searcher:
     def count_indexed(self, kind: str, name: str, collection: str | None = None) -> int | None:
         """The number of pages of a `site` or a `host` that can be found, copies included; None if no shard answers."""
         with suppress(DataError, QueryError, ShardUnavailable):
-            return self._count(SearchRequest(f"{kind}:{name}", collection=collection))
+            return self._count_indexed(SearchRequest(f"{kind}:{name}", collection=collection))
         return None
 
+    @with_replicas
+    def _count_indexed(self, request: SearchRequest) -> int:
+        return self._count(request)
+
+    @with_replicas
     def search(self, request: SearchRequest) -> SearchResult:
         """The hits from `offset` on, at most `n`."""
         started = perf_counter()
@@ -136,6 +143,7 @@ class Searcher:
             gathered.others,
         )
 
+    @with_replicas
     def matching_pages(self, text: str, collection: str | None = None) -> MatchingPages:
         """The pages that match a text, copies too, the best first, for SPARQL and exports. Nothing else is shown
         instead."""
@@ -163,6 +171,7 @@ class Searcher:
             return []
         return [url_id(url) for url in self._curation.rules().pinned_urls(request.text)]
 
+    @with_replicas
     def explain_score(self, request: SearchRequest, url: str) -> list[ScorePart]:
         """The parts of a page's score for this request: addends, then factors. Empty: the page does not match."""
         effective = request
@@ -268,6 +277,7 @@ class Searcher:
             return None
         return SpellingCorrector(request.text, found, documents, alike, count).correction()
 
+    @with_replicas
     def _complete(self, beginning: PartialText, text: str, limit: int) -> list[str]:
         gathered, before = self._scatter(EMPTY_REQUEST), beginning.before
         checked = not beginning.is_plain
@@ -299,7 +309,8 @@ class Searcher:
         if before is not None:
             return before.follow_up(request)
         present = self.present_shards
-        return ScatterGather(request, present, self._threads.pool_for(len(present)))
+        asked = self._replicas.choose(present, self._threads.pool_for(len(present)))
+        return ScatterGather(request, asked, self._threads.pool_for(len(asked.shards)))
 
     def _find(self, request: SearchRequest, before: ScatterGather | None = None) -> ScatterGather:
         gathered = self._scatter(request, before)

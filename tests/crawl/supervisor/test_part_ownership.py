@@ -10,7 +10,7 @@ from tarrafa.crawl.supervisor.part_ownership import node_id
 from tarrafa.crawl.supervisor.supervisor import Supervisor
 from tarrafa.errors import ConfigError
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
-from tarrafa.index import shards
+from tarrafa.index import follower, shards
 from tarrafa.index.follower import behind
 from tarrafa.index.shards import ShardLayout, parse_layout, read_layout, write_layout
 from tarrafa.runtime.data_dir import DataDirectory
@@ -41,10 +41,10 @@ async def test_one_machine_owns_all_parts_until_it_does_not_follow_any_more(data
     async with Supervisor(data, 0, divided=parse_layout("owned/3", "test"), lasting=True) as supervisor:
         await wait_until(lambda: is_complete(data) and behind(data) == 0)
         assert Searcher.open(data).count_urls() == len(PAGES)
-        epochs = [one.epoch for one in (await supervisor.frontier.claim_parts("other", "index", 3, [], [])).parts]
+        epochs = [one.epoch for one in (await supervisor.frontier.claim_parts("other", "index", 3, [], [], 1)).parts]
         assert epochs == [], "another node gets nothing that is owned"
         await wait_until(lambda: len(read_layout(data).here) == 2)
-        await supervisor.frontier.claim_parts("other", "index", 0, [], [])
+        await supervisor.frontier.claim_parts("other", "index", 0, [], [], 1)
         await wait_until(lambda: is_complete(data))
         await supervisor.set_following(False)
         await wait_until(lambda: read_layout(data).here == ())
@@ -62,11 +62,24 @@ async def test_one_machine_owns_all_parts_until_it_does_not_follow_any_more(data
             pass
 
 
+def test_replicas_are_added_and_left_out_without_a_rebuild(data):
+    Followers(data, parse_layout("owned/3", "test")).prepare()
+    write_layout(data, ShardLayout(3, (1, 2), is_owned=True))
+    for part in shards.parts(data):
+        follower.catch_up(part)
+    Followers(data, parse_layout("owned/3x2", "test")).prepare()
+    assert read_layout(data) == ShardLayout(3, (1, 2), is_owned=True, replicas=2)
+    Followers(data, None).prepare()
+    assert read_layout(data).replicas == 2, "the option is remembered"
+    Followers(data, parse_layout("owned/3", "test")).prepare()
+    assert read_layout(data) == ShardLayout(3, (1, 2), is_owned=True)
+    with pytest.raises(ConfigError, match="divided otherwise"):
+        Followers(data, parse_layout("owned/4x2", "test")).prepare()
+
+
 async def test_a_search_names_the_parts_that_are_elsewhere_or_still_being_built(data):
     whole = Searcher.open(data).search
     write_layout(data, ShardLayout(3, (1, 2, 3), is_owned=True))
-    from tarrafa.index import follower
-
     await asyncio.to_thread(follower.catch_up, data)
     assert whole(REQUEST).total == len(PAGES)
     assert whole(REQUEST).shards == []

@@ -12,6 +12,7 @@ import contextlib
 import os
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -120,6 +121,16 @@ class ObjectStore:
                 )
             )
         return content
+
+    def put_file(self, name: str, path: Path) -> None:
+        """A file of any length."""
+        with self._errors(name):
+            self._obstore.put(self._store, name, path)
+
+    def get_part(self, name: str, start: int, size: int) -> bytes:
+        """Some bytes of an object, which is long enough."""
+        with self._errors(name):
+            return bytes(self._obstore.get_range(self._store, name, start=start, length=size))
 
     def names(self, prefix: str) -> Iterator[str]:
         """The names of all objects below a prefix."""

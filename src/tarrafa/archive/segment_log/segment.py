@@ -140,6 +140,16 @@ class SegmentManifest(Protocol):
 
     def mark_swept(self, worker: int) -> None: ...
 
+    def first_owner_epoch(self, node: str, number: int) -> int | None:
+        """The epoch of a node's claim on the first replica of a part of the index; None: it is not its owner."""
+
+    def part_snapshot(self, part: str) -> bytes | None:
+        """What was put last for a part."""
+
+    def put_part_snapshot(self, part: str, number: int, node: str, epoch: int, log_end: int, content: bytes) -> bool:
+        """Replace what is there for a part; whether it was replaced: not if the node's claim has ended, or a later end
+        of the log was put."""
+
     def close(self) -> None: ...
 
 

@@ -69,7 +69,9 @@ class Followers:
 
         wanted, there = self._layout, shards.read_layout(self._data)
         if wanted is not None and wanted.at_first != there.at_first:
-            if shards.exists(self._data):
+            if wanted.at_first == there.at_first._replace(replicas=wanted.replicas):
+                shards.write_layout(self._data, there._replace(replicas=wanted.replicas))
+            elif shards.exists(self._data):
                 raise ConfigError(
                     message(
                         "--index-shards {wanted}: the index of {root} is divided otherwise ({there}); `tarrafa"
@@ -79,7 +81,8 @@ class Followers:
                         there=str(there.at_first),
                     )
                 )
-            shards.set_layout(self._data, wanted.at_first)
+            else:
+                shards.set_layout(self._data, wanted.at_first)
         if shards.read_layout(self._data).is_owned:
             self.graph_epoch = NOT_OWNER
         shards.remove_stray_parts(self._data)
@@ -271,9 +274,19 @@ def _graph(epoch: int) -> tuple[ReadCursor, Follow]:
 
 
 def _index() -> tuple[ReadCursor, Follow]:
+    from tarrafa.crawl.supervisor.part_snapshots import snapshots_of
     from tarrafa.index import follower
 
-    return follower.cursor, follower.follow
+    def follow(data: DataDirectory, stop: threading.Event) -> None:
+        snapshots = snapshots_of(data)
+        if snapshots is None:
+            follower.follow(data, stop)
+            return
+        with snapshots:
+            snapshots.restore(stop)
+            follower.follow(data, stop, snapshots)
+
+    return follower.cursor, follow
 
 
 def _triples() -> tuple[ReadCursor, Follow]:

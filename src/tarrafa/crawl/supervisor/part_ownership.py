@@ -5,13 +5,16 @@ with `--index-shards owned/8` which one makes which part of the index and of the
 (`frontier/store/part_owners.py`).
 
 Promises: a part is given back only when it is no longer searched and nothing writes it. A part that is new here counts
-as incomplete until its index has all that the archive held at that time. While the frontier is unreachable, the node
-goes on with what it had: its leases may run out, and other nodes may own its parts, too; a page that two of them find
-is one result, and of the link graph the frontier refuses what is not the present owner's.
-Known weakness: a part that is given back is deleted, and its next owner builds it from the whole archive.
+as incomplete until its index has all that the archive held at that time. While
+the frontier is unreachable, the node goes on with what it had: its leases may run out, and other nodes may own its
+parts, too; a page that two of them find is one result, and of the link graph the frontier refuses what is not the
+present owner's.
+Known weakness: a part that is given back is deleted, and its next owner begins with its last snapshot
+(`part_snapshots`), or, where the archive is no segment log, builds it from the whole archive.
 """
 
 import asyncio
+import contextlib
 import secrets
 import socket
 from collections.abc import Awaitable, Callable
@@ -29,6 +32,7 @@ from tarrafa.index.shards import ShardLayout
 from tarrafa.runtime.data_dir import DataDirectory, write_atomically
 
 CLAIMS_PER_LEASE = 6
+EMPTY_CLAIM_S = 1.0  # between two claims of a node that owns no part yet
 
 
 def node_id(data: DataDirectory) -> str:
@@ -58,8 +62,9 @@ class PartOwnership:
         self._node = node_id(data)
         self._graph: list[OwnedPart] = []
         self._index: list[OwnedPart] = []
-        self._surplus = 0  # how many parts of the index are to be given back
+        self._surplus = set[int]()  # the parts of the index that are to be given back
         self._returned: set[int] = set()  # those that are not searched or written any more; the next claim says so
+        self._has_returned = asyncio.Event()
         self._is_answered = False
         self._has_left = False  # nothing is followed here
         self._awaited: dict[int, Cursor] = {}  # what the archive held when a part was new here
@@ -81,7 +86,7 @@ class PartOwnership:
     async def leave(self, *projections: str) -> None:
         """Give everything of these projections back."""
         for projection in projections:
-            await self._frontier().claim_parts(self._node, projection, 0, [], [])
+            await self._frontier().claim_parts(self._node, projection, 0, [], [], 1)
 
     async def _claim_for_ever(self) -> None:
         while True:
@@ -93,7 +98,9 @@ class PartOwnership:
                 pass  # the supervisor waits for it
             except TarrafaError as error:
                 self._claim_failure = error
-            await asyncio.sleep(max(TICK_S, lease_s / CLAIMS_PER_LEASE - (boottime() - began)))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(max(TICK_S, lease_s / CLAIMS_PER_LEASE - (boottime() - began))):
+                    await self._has_returned.wait()
 
     async def _claim(self) -> float:
         """Renew and claim; for how many seconds it holds. Where nothing is followed any more, give everything back."""
@@ -104,17 +111,20 @@ class PartOwnership:
                 self._has_left = True
             return 0.0
         self._has_left = False
-        graph = await self._frontier().claim_parts(self._node, GRAPH, 1, self._graph, [])
+        graph = await self._frontier().claim_parts(self._node, GRAPH, 1, self._graph, [], 1)
         self._graph = graph.parts
+        self._has_returned.clear()
         layout, returned = self._layout, set(self._returned)
         if not layout.is_owned:
             self._is_answered = True
             return graph.lease_s
         held = [one for one in self._index if one.number not in returned]
-        index = await self._frontier().claim_parts(self._node, INDEX, layout.of, held, list(layout.here))
-        self._index, self._surplus, self._is_answered = index.parts, index.surplus, True
+        index = await self._frontier().claim_parts(
+            self._node, INDEX, layout.of, held, list(layout.complete), layout.replicas
+        )
+        self._index, self._surplus, self._is_answered = index.parts, {*index.surplus}, True
         self._returned -= returned
-        return index.lease_s
+        return index.lease_s if index.parts else min(index.lease_s, CLAIMS_PER_LEASE * EMPTY_CLAIM_S)
 
     async def _follow_for_ever(self) -> None:
         while True:
@@ -140,12 +150,13 @@ class PartOwnership:
         if not layout.is_owned:
             return
         owned = {one.number for one in self._index} - self._returned
-        kept = sorted(owned, key=lambda number: (number not in layout.here, number in layout.building, number))
-        kept = kept[: len(owned) - max(0, self._surplus - len(self._returned))]
-        for number in {*layout.here} - {*kept}:
+        kept = owned - self._surplus
+        for number in {*layout.here} - kept:
             await self._drop(number)
-        self._returned |= owned - {*kept}
-        new = [number for number in kept if number not in layout.here]
+        if owned - kept:
+            self._returned |= owned - kept
+            self._has_returned.set()  # others wait for them
+        new = sorted(kept - {*layout.here})
         for number in new:
             await self._add(number)
         if new:

@@ -11,7 +11,7 @@ import re
 import psycopg
 
 from tarrafa.errors import DataError
-from tarrafa.frontier.postgres.segment_manifest import MANIFEST_TABLES
+from tarrafa.frontier.postgres.segment_manifest import MANIFEST_TABLES, SNAPSHOT_TABLE
 from tarrafa.frontier.store.database import PART_TABLES, TABLES
 
 SCHEMA_VERSION = 8
@@ -82,7 +82,7 @@ def open_schema(connection: psycopg.Connection[tuple[object, ...]], suffix_list:
                 " changed. `tarrafa rebuild frontier` makes a frontier again from the archive, `export frontier` and"
                 " `import frontier` bring it into an empty database (docs/cluster.md)"
             )
-        row = connection.execute("SELECT to_regclass('part_node')").fetchone()
+        row = connection.execute("SELECT to_regclass('part_snapshot')").fetchone()
         if row is None or row[0] is None:
-            connection.execute(_to_postgres(PART_TABLES).encode())
+            connection.execute((_to_postgres(PART_TABLES) + SNAPSHOT_TABLE).encode())
     return facts

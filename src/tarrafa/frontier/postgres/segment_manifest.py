@@ -13,6 +13,7 @@ import uuid
 from tarrafa.archive.segment_log.segment import LogHead, LogIdentity, NewSegment, Segment, SegmentPart
 from tarrafa.archive.warc_writer import DurableLengths
 from tarrafa.errors import ConfigError, DataError, LeaseLost
+from tarrafa.frontier.messages import INDEX
 from tarrafa.frontier.postgres.database_connection import PATIENCE_S, DatabaseConnection
 from tarrafa.frontier.postgres.note_segments import append_notes
 from tarrafa.frontier.postgres.row_cache import Row
@@ -40,6 +41,12 @@ CREATE TABLE retired_segment (name TEXT PRIMARY KEY, due DOUBLE PRECISION NOT NU
 CREATE TABLE swept_writer (worker BIGINT PRIMARY KEY);
 """
 ANNOUNCED_S = 3600.0  # for two objects
+SNAPSHOT_TABLE = """
+CREATE TABLE IF NOT EXISTS part_snapshot (
+    part TEXT PRIMARY KEY, epoch BIGINT NOT NULL, log_end BIGINT NOT NULL, content BYTEA NOT NULL,
+    written DOUBLE PRECISION NOT NULL DEFAULT extract(epoch FROM clock_timestamp())
+);
+"""
 CREATE_LOG = """
 INSERT INTO log_head (id, store, began, segments, warc_end, meta_end, visits_end) SELECT %s, %s, %s, 0, 0, 0, 0
 WHERE NOT EXISTS (SELECT 1 FROM log_head)
@@ -105,6 +112,17 @@ WHERE segment.number = new.number RETURNING segment.number
 OF_NAME = SEGMENTS.replace("number >= %s ORDER BY number LIMIT %s", "name = %s ORDER BY number")
 NAMES_OF = "SELECT name FROM segment WHERE number = ANY(%(numbers)s::bigint[]) ORDER BY number"
 NOTES = SEGMENTS.replace("number >= %s", "note <> '' AND number > %s")
+PUT_SNAPSHOT = """
+WITH owner AS (
+    SELECT epoch FROM part_owner
+    WHERE projection = %(projection)s AND part = %(number)s AND node = %(node)s AND epoch = %(epoch)s FOR SHARE
+)
+INSERT INTO part_snapshot SELECT %(part)s, epoch, %(log_end)s, %(content)s FROM owner
+ON CONFLICT (part) DO UPDATE SET epoch = EXCLUDED.epoch, log_end = EXCLUDED.log_end, content = EXCLUDED.content,
+    written = EXCLUDED.written
+WHERE part_snapshot.log_end <= EXCLUDED.log_end
+"""
+OWNER_EPOCH = "SELECT epoch FROM part_owner WHERE projection = %s AND part = %s AND node = %s"
 
 
 class PostgresManifest:
@@ -228,6 +246,22 @@ class PostgresManifest:
 
     def mark_swept(self, worker: int) -> None:
         self._rows_affected("INSERT INTO swept_writer VALUES (%s) ON CONFLICT DO NOTHING", worker)
+
+    def first_owner_epoch(self, node: str, number: int) -> int | None:
+        return next((epoch for (epoch,) in self._rows(OWNER_EPOCH, INDEX, number, node)), None)
+
+    def part_snapshot(self, part: str) -> bytes | None:
+        found = self._rows("SELECT content FROM part_snapshot WHERE part = %s", part)
+        return bytes(found[0][0]) if found else None
+
+    def put_part_snapshot(self, part: str, number: int, node: str, epoch: int, log_end: int, content: bytes) -> bool:
+        values = {
+            "projection": INDEX, "part": part, "number": number, "node": node, "epoch": epoch, "log_end": log_end,
+            "content": content,
+        }  # fmt: skip
+        return bool(
+            self._database.with_retries(lambda: self._database.connect().execute(PUT_SNAPSHOT, values).rowcount)
+        )
 
     def close(self) -> None:
         self._database.close()

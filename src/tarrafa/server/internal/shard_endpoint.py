@@ -1,6 +1,6 @@
 """Endpoint by which other nodes search this node's index shard (POST /shard).
 
-    POST /shard/VERSION/METHOD    see search/remote_shard.py
+    POST /shard/VERSION/METHOD[?parts=1,4]    see search/remote_shard.py
 
 Promises: if there is a token, requests without it are refused; if there is none, requests from a page in a browser are
 refused; a request that is invalid, too long or of another version is refused in one sentence and changes nothing. The
@@ -20,13 +20,13 @@ from tarrafa.i18n import Message
 from tarrafa.runtime.token import Token
 from tarrafa.search import remote_shard
 from tarrafa.search.remote_shard import CONTENT_TYPE, DECODE_ERRORS, METHODS, REQUEST_BYTES_MAX, VERSION, one_line
-from tarrafa.search.request import SearchRequest, Shard
+from tarrafa.search.request import OwnedShard, SearchRequest
 from tarrafa.server.auth.bearer_token import create_token_app, require_body
 
 log = logging.getLogger(__name__)
 
 
-def create_shard_app(shard: Shard, token: Token) -> Starlette:
+def create_shard_app(shard: OwnedShard, token: Token) -> Starlette:
     """To be mounted at `remote_shard.PATH`."""
 
     async def handle(request: Request) -> Response:
@@ -44,7 +44,12 @@ def create_shard_app(shard: Shard, token: Token) -> Starlette:
         for argument in arguments:
             if isinstance(argument, SearchRequest):
                 argument.check()
-        return _packed_response(await run_in_threadpool(getattr(shard, name), *arguments))
+        restriction = request.query_params.get(remote_shard.PARTS_PARAMETER)
+        try:
+            asked = shard if restriction is None else shard.restricted(remote_shard.parse_parts(restriction))
+        except ValueError as error:
+            return _message_response(remote_shard.STATUS_BAD_QUERY, f"the request cannot be understood: {error}")
+        return _packed_response(await run_in_threadpool(getattr(asked, name), *arguments))
 
     routes = [Route("/{version}/{method}", handle, methods=["POST"])]
     return create_token_app(routes, token.secret, _message_response, _describe)

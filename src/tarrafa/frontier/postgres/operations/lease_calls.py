@@ -230,11 +230,17 @@ def _choose_sites(work: PostgresTransaction, number: int) -> None:
 
 @in_transaction
 def claim_parts(
-    work: PostgresTransaction, node: str, projection: str, parts: int, held: list[OwnedPart], at_hand: list[int]
+    work: PostgresTransaction,
+    node: str,
+    projection: str,
+    parts: int,
+    held: list[OwnedPart],
+    at_hand: list[int],
+    replicas: int,
 ) -> OwnedParts:
     """One process at a time claims."""
     work.cursor.execute(f"SELECT pg_advisory_xact_lock({PART_LOCK})")
-    return work.store.owners.claim_parts(node, projection, parts, held, at_hand)
+    return work.store.owners.claim_parts(node, projection, parts, held, at_hand, replicas)
 
 
 # -- limits of collections (pages_max, requests_max) -------------------------------------------------------------------
