@@ -7,9 +7,10 @@ import pytest
 
 from tarrafa.archive.segment_log.snapshot_store import PartOwner, SnapshotStore
 from tarrafa.errors import DataError
-from tests.archive.test_segment_log import Cluster, cluster, folder_cluster, pytestmark
+from tests.archive.log_cluster import Cluster
+from tests.contract import postgres_process
 
-__all__ = ["cluster", "folder_cluster", "pytestmark"]
+pytestmark = pytest.mark.skipif(postgres_process.programs() is None, reason=postgres_process.WHY_NOT)
 PART = "3-of-8"
 
 

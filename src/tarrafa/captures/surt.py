@@ -17,7 +17,7 @@ from tarrafa.parse.url import DEFAULT_PORTS
 HOSTS_CACHED_MAX = 4_096
 KEPT_PUNCTUATION = punctuation.translate({ord("#"): None, ord("%"): None})
 
-# A URL as most canonical ones are: nothing in it is escaped, repeated or a number, and a port is not that of the scheme.
+# A URL as most canonical ones are: nothing in it is escaped, repeated or a number; no port is the one of its scheme.
 _plain = re.compile(
     rb"https?://(?:www\d*\.)?([a-z0-9-]+(?:\.[a-z0-9-]+)*\.[a-z][a-z0-9-]*)((?::(?:[1-9][0-9]{3}|[1-5][0-9]{4}))?)"
     rb"((?:/[A-Za-z0-9_~!$'()*,;:@+-][A-Za-z0-9_~!$'()*,;:@+.-]*)*)/?"

@@ -16,12 +16,15 @@ from tarrafa.index import shards
 from tarrafa.index.follower import IndexFollower, cursor
 from tarrafa.index.shards import ShardLayout, write_layout
 from tarrafa.runtime.data_dir import DataDirectory
-from tests.archive.test_segment_log import Cluster, folder_cluster, pytestmark
+from tests.archive.conftest import folder_cluster
+from tests.archive.log_cluster import Cluster
+from tests.contract import postgres_process
 from tests.graph.archived_web import small_web
 from tests.index.test_index_follower import contents
 from tests.wait import block_until
 
-__all__ = ["folder_cluster", "pytestmark"]
+__all__ = ["folder_cluster"]
+pytestmark = pytest.mark.skipif(postgres_process.programs() is None, reason=postgres_process.WHY_NOT)
 
 
 @pytest.fixture

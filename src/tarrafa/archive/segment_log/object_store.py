@@ -105,7 +105,7 @@ class ObjectStore:
         return self._get(name, 0, size, size + 1)
 
     def get_part(self, name: str, start: int, size: int) -> bytes:
-        """Some bytes of an object, which is longer."""
+        """Some bytes of an object, which is long enough."""
         return self._get(name, start, size, size)
 
     def _get(self, name: str, start: int, size: int, length: int) -> bytes:
@@ -126,11 +126,6 @@ class ObjectStore:
         """A file of any length."""
         with self._errors(name):
             self._obstore.put(self._store, name, path)
-
-    def get_part(self, name: str, start: int, size: int) -> bytes:
-        """Some bytes of an object, which is long enough."""
-        with self._errors(name):
-            return bytes(self._obstore.get_range(self._store, name, start=start, length=size))
 
     def names(self, prefix: str) -> Iterator[str]:
         """The names of all objects below a prefix."""
