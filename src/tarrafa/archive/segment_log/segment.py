@@ -112,8 +112,8 @@ class SegmentManifest(Protocol):
         """Let the same segments have other objects, and perhaps other bytes of the same length. The old objects are
         retired, after some time. False: another machine was first."""
 
-    def of_name(self, name: str) -> list[Segment]:
-        """All segments whose bytes are in the objects of this name."""
+    def merged_in(self, name: str) -> list[Segment]:
+        """All segments whose bytes are in these merged objects."""
 
     def rewritten(self, after: int, most: int) -> list[Segment]:
         """Some segments that were rewritten after this rewrite, in the order of their rewrites."""

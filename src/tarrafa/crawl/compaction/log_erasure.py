@@ -26,6 +26,7 @@ from tarrafa.archive.segment_log.segment import (
     Segment,
     SegmentManifest,
     SegmentPart,
+    is_merged,
 )
 from tarrafa.archive.warc_reader import meta_path, scan_heads
 from tarrafa.archive.warc_writer import CONVERSION, METADATA, METADATA_TYPE, WARCINFO, DurableLengths, one_line
@@ -112,8 +113,8 @@ class _LogErasure:
         while affected := list(self._affected()):
             numbers = {one.number for one in affected}
             with self._progress("rewriting segments", len(affected)) as advance:
-                for name in dict.fromkeys(one.name for one in affected if not one.note):
-                    self._rewrite(name, numbers)
+                for segment in {one.name: one for one in affected if not one.note}.values():
+                    self._rewrite(segment, numbers)
                     advance(1)
             _pull_all(self._mirror)
 
@@ -153,15 +154,15 @@ class _LogErasure:
                 kept.append(place)
         return kept
 
-    def _rewrite(self, name: str, numbers: set[int]) -> None:
-        """Put new objects in the place of those of this name, which may have other segments, too."""
-        group = self._manifest.of_name(name)
-        if not group:
+    def _rewrite(self, segment: Segment, numbers: set[int]) -> None:
+        """Put new objects in the place of those of a segment, which may have other segments, too."""
+        group = self._group(segment)
+        if segment not in group:
             raise another_machine_rewrites()
         try:
             contents = self._mirror.download(group)
         except DataError:
-            if self._manifest.of_name(name) == group:
+            if self._group(segment) == group:
                 raise
             raise another_machine_rewrites() from None
         contents = [
@@ -170,6 +171,11 @@ class _LogErasure:
             for one, (warc, meta) in zip(group, contents, strict=True)
         ]  # fmt: skip
         replace_objects(self._mirror.store, self._manifest, self._log, group, contents, RETIRED_AFTER_ERASURE_S)
+
+    def _group(self, segment: Segment) -> list[Segment]:
+        if is_merged(segment.name):
+            return self._manifest.merged_in(segment.name)
+        return self._manifest.segments(segment.number, 1)
 
 
 def _is_within(places: list[int], part: SegmentPart) -> bool:

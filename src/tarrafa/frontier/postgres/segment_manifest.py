@@ -35,7 +35,7 @@ CREATE TABLE segment (
     appended DOUBLE PRECISION NOT NULL DEFAULT extract(epoch FROM clock_timestamp()), UNIQUE (worker, sequence)
 );
 CREATE INDEX segment_note ON segment (number) WHERE note <> '';
-CREATE INDEX segment_name ON segment (name);
+CREATE INDEX segment_merged ON segment (name) WHERE name LIKE '%/merged/%';
 CREATE INDEX segment_rewrite ON segment (rewrite) WHERE rewrite > 0;
 CREATE TABLE retired_segment (name TEXT PRIMARY KEY, due DOUBLE PRECISION NOT NULL);
 CREATE TABLE swept_writer (worker BIGINT PRIMARY KEY);
@@ -109,7 +109,9 @@ FROM head, unnest(
 ) AS new(number, name, warc_digest, meta_digest, warc_offset, meta_offset, changed)
 WHERE segment.number = new.number RETURNING segment.number
 """
-OF_NAME = SEGMENTS.replace("number >= %s ORDER BY number LIMIT %s", "name = %s ORDER BY number")
+OF_NAME = SEGMENTS.replace(
+    "number >= %s ORDER BY number LIMIT %s", "name = %s AND name LIKE '%%/merged/%%' ORDER BY number"
+)
 NAMES_OF = "SELECT name FROM segment WHERE number = ANY(%(numbers)s::bigint[]) ORDER BY number"
 NOTES = SEGMENTS.replace("number >= %s", "note <> '' AND number > %s")
 PUT_SNAPSHOT = """
@@ -216,7 +218,7 @@ class PostgresManifest:
 
         return self._database.with_retries(attempt)
 
-    def of_name(self, name: str) -> list[Segment]:
+    def merged_in(self, name: str) -> list[Segment]:
         return self._segments(OF_NAME, name)
 
     def rewritten(self, after: int, most: int) -> list[Segment]:
