@@ -5,7 +5,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tarrafa.archive.segment_log.snapshot_store import PartOwner, SnapshotStore
+from tarrafa.archive.segment_log.snapshot_store import PartOwner, SnapshotStore, remove_all_snapshots
 from tarrafa.errors import DataError
 from tests.archive.log_cluster import Cluster
 from tests.contract import postgres_process
@@ -89,6 +89,20 @@ def test_the_second_owner_of_a_part_makes_no_snapshots(folder_cluster, tmp_path)
     store = snapshots(folder_cluster)
     assert store.owner("b") is None
     assert store.publish(second, a_folder(tmp_path / "one", a=b"x"), 1, {}) is None
+
+
+def test_all_snapshots_are_removed_and_made_anew(cluster, tmp_path):
+    store, owner = snapshots(cluster), set_owner(cluster, "a", 7)
+    folder = a_folder(tmp_path / "one", text__a=b"content")
+    remove_all_snapshots(cluster.manifest, cluster.log)
+    assert store.publish(owner, folder, 5, {}) is not None
+    remove_all_snapshots(cluster.manifest, cluster.log)
+    assert store.newest() is None
+    assert not list(cluster.store().names(f"{cluster.log.id}/index/"))
+    published = store.publish(owner, folder, 5, {})
+    assert published is not None
+    store.fetch(published.snapshot, tmp_path / "two")
+    assert content_of(tmp_path / "two") == content_of(folder)
 
 
 @pytest.mark.parametrize("harm", ["missing", "damaged", "short"])

@@ -21,6 +21,7 @@ from tarrafa.archive.segment_log.object_store import ObjectStore
 from tarrafa.archive.segment_log.orphans import remove_retired
 from tarrafa.archive.segment_log.push import ArchivePush
 from tarrafa.archive.segment_log.segment import object_names_of
+from tarrafa.archive.segment_log.snapshot_store import PartOwner, SnapshotStore
 from tarrafa.archive.warc_reader import follow
 from tarrafa.archive.warc_writer import METADATA, TAKEDOWN_URI, WARCINFO
 from tarrafa.crawl.compaction.compaction import compact_log
@@ -93,6 +94,14 @@ def in_store(cluster: Cluster, needle: bytes) -> list[str]:
     return found
 
 
+def put_snapshot(cluster: Cluster, data: DataDirectory) -> None:
+    """As if the machine owned a part of the index, with all its documents."""
+    with psycopg.connect(cluster.dsn, autocommit=True) as connection:
+        connection.execute("INSERT INTO part_owner VALUES ('index', 1, 'a', 7) ON CONFLICT DO NOTHING")
+    snapshots = SnapshotStore(cluster.new_manifest(), cluster.log, "1-of-2", 1)
+    assert snapshots.publish(PartOwner("a", 7), data.index, 1, {}) is not None
+
+
 def drop_retired(cluster: Cluster) -> int:
     """As if ten minutes were over."""
     with psycopg.connect(cluster.dsn, autocommit=True) as connection:
@@ -122,8 +131,10 @@ def test_nothing_of_what_is_erased_is_left_in_the_store_or_on_any_machine(cluste
     before, others = places(a), {key: body for key, body in bodies(a).items() if not erases(target, key[0])}
     assert in_store(cluster, NEEDLE)
     order(a, target, "--frontier", cluster.dsn)
+    put_snapshot(cluster, a)
     assert erase_in_log(cluster, a) == [target]
     assert in_store(cluster, NEEDLE) == []
+    assert not list(cluster.store().names(f"{cluster.log.id}/index/"))
     assert files_with(a, NEEDLE) == []
     assert bodies(a) == others
     assert_clean(a)

@@ -146,6 +146,8 @@ class SegmentManifest(Protocol):
     def part_snapshot(self, part: str) -> bytes | None:
         """What was put last for a part."""
 
+    def forget_part_snapshots(self) -> None: ...
+
     def put_part_snapshot(self, part: str, number: int, node: str, epoch: int, log_end: int, content: bytes) -> bool:
         """Replace what is there for a part; whether it was replaced: not if the node's claim has ended, or a later end
         of the log was put."""

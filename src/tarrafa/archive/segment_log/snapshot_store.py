@@ -69,6 +69,14 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(PartSnapshot).decode
 
 
+def remove_all_snapshots(manifest: SegmentManifest, log: LogIdentity) -> None:
+    """Remove the snapshots of all parts: they may hold what was erased. The owners make new ones."""
+    manifest.forget_part_snapshots()
+    store = ObjectStore(log.store)
+    if names := list(store.names(f"{log.id}/index/")):
+        store.delete(names)
+
+
 class SnapshotStore:
     """The snapshots of one part, such as `3-of-8`. Calls block."""
 

@@ -28,6 +28,7 @@ from tarrafa.archive.segment_log.segment import (
     SegmentPart,
     is_merged,
 )
+from tarrafa.archive.segment_log.snapshot_store import remove_all_snapshots
 from tarrafa.archive.warc_reader import meta_path, scan_heads
 from tarrafa.archive.warc_writer import CONVERSION, METADATA, METADATA_TYPE, WARCINFO, DurableLengths, one_line
 from tarrafa.captures import follower as captures
@@ -66,6 +67,8 @@ class SharedLog:
                 _LogErasure(self, mirror, choice, holds, progress).run()
 
             found = erase_due(self.data, due_erasures(self.data, now), progress, who, now, erase_records)
+            if found[0]:
+                remove_all_snapshots(self.manifest, self.identity)  # this machine's parts are without it now
             with progress("merging segments", 0) as advance:
                 merge_segments(mirror, self.manifest, self.identity, lambda: advance(1))
             remove_retired(mirror.store, self.manifest)

@@ -256,6 +256,9 @@ class PostgresManifest:
         found = self._rows("SELECT content FROM part_snapshot WHERE part = %s", part)
         return bytes(found[0][0]) if found else None
 
+    def forget_part_snapshots(self) -> None:
+        self._rows_affected("DELETE FROM part_snapshot")
+
     def put_part_snapshot(self, part: str, number: int, node: str, epoch: int, log_end: int, content: bytes) -> bool:
         values = {
             "projection": INDEX, "part": part, "number": number, "node": node, "epoch": epoch, "log_end": log_end,
