@@ -5,7 +5,7 @@ Each machine is a network namespace with a disk of its own; the archive is a seg
 beyond their leases, store and primary go away; which, and when, follows from the seed. Then, at rest, what the machines
 know is compared with the log, as an independent reader finds it in the store, and with the truth of the Web.
 
-    python -m benchmarks.burning_machines [--minutes 20] [--seed 1] [--servers 2 | --one-machine]
+    python -m benchmarks.fault_injection [--minutes 20] [--seed 1] [--servers 2 | --one-machine]
 
 Only root can make network namespaces. Exit status 1: an assertion does not hold.
 """
@@ -19,7 +19,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.burning_machines.assertions import (
+from benchmarks.crawl import current_commit, describe_machine
+from benchmarks.fault_injection.assertions import (
     Assertions,
     check_in_links,
     check_index,
@@ -31,13 +32,12 @@ from benchmarks.burning_machines.assertions import (
     check_verify,
     frontier_rows,
 )
-from benchmarks.burning_machines.engines import Engines, engines
-from benchmarks.burning_machines.journey import Journey, Settings
-from benchmarks.burning_machines.log_reader import LogFacts, StoredLog, file_visits
-from benchmarks.burning_machines.machines import TARRAFA, Network
-from benchmarks.burning_machines.web_truth import WebTruth
-from benchmarks.burning_machines.whole_index import build_whole_index
-from benchmarks.crawl import current_commit, describe_machine
+from benchmarks.fault_injection.engines import Engines, engines
+from benchmarks.fault_injection.journey import Journey, Settings
+from benchmarks.fault_injection.log_reader import LogFacts, StoredLog, file_visits
+from benchmarks.fault_injection.machines import TARRAFA, Network
+from benchmarks.fault_injection.web_truth import WebTruth
+from benchmarks.fault_injection.whole_index import build_whole_index
 from tarrafa.archive.segment_log.object_store import ObjectStore
 from tarrafa.archive.segment_log.orphans import sweep_orphans
 from tarrafa.frontier.postgres.segment_manifest import PostgresManifest
@@ -120,7 +120,7 @@ def a_folder(given: Path | None) -> Iterator[Path]:
         given.mkdir(parents=True)
         yield given
     else:
-        with tempfile.TemporaryDirectory(prefix="tarrafa-burning-") as made:
+        with tempfile.TemporaryDirectory(prefix="tarrafa-faults-") as made:
             yield Path(made)
 
 

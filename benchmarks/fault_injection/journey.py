@@ -11,13 +11,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import apsw
 import psycopg
 
-from benchmarks.burning_machines.assertions import sqlite_rows
-from benchmarks.burning_machines.engines import STORE, Engines
-from benchmarks.burning_machines.fault_plan import Fault, plan_faults
-from benchmarks.burning_machines.machines import Machine, Network, role_of
-from benchmarks.burning_machines.vanishing_web import VanishPlan, WebInNamespace, WebSettings
+from benchmarks.fault_injection.assertions import sqlite_rows
+from benchmarks.fault_injection.engines import STORE, Engines
+from benchmarks.fault_injection.fault_plan import Fault, plan_faults
+from benchmarks.fault_injection.machines import Machine, Network, role_of
+from benchmarks.fault_injection.vanishing_web import VanishPlan, WebInNamespace, WebSettings
 from tarrafa.archive.warc_reader import Cursor, visit_lengths
 from tarrafa.captures import follower as captures
 from tarrafa.clock import boottime
@@ -39,7 +40,11 @@ PROGRESS_S, TICK_S = 15.0, 0.5
 REST_S_MAX, RESTS_MAX = 900.0, 10
 VANISH_FROM, VANISH_UNTIL = 0.25, 0.8
 NAMES = "abcdefgh"
+AWAY = (psycopg.Error, apsw.Error)
 KEPT = 2  # state of a URL at the frontier
+WAITING = "SELECT 1 FROM pending LIMIT 1"
+WAITING_HANDED_OUT = "SELECT 1 FROM handed JOIN url USING (host, collection, id) WHERE status IS NULL LIMIT 1"
+KEPT_FRESH = "SELECT url FROM page JOIN url USING (host, collection, id)"
 
 
 @dataclass(frozen=True)
@@ -134,7 +139,7 @@ class Journey:
                 f"SELECT count(*), sum(CASE WHEN state = {KEPT} THEN 1 ELSE 0 END), sum(visits) FROM url"
             )
             known, kept, visits = (sum(int(str(row[place] or 0)) for row in counts) for place in range(3))
-        except (psycopg.Error, OSError) as error:
+        except (*AWAY, OSError) as error:
             return f"the database is away ({type(error).__name__})"
         return f"{known:,} URLs known, {kept:,} pages kept, {visits:,} visits"
 
@@ -151,7 +156,7 @@ class Journey:
 
     @staticmethod
     def _holds(condition: Callable[[], object]) -> bool:
-        with contextlib.suppress(psycopg.Error, OSError, DataError):
+        with contextlib.suppress(*AWAY, OSError, DataError):
             return bool(condition())
         return False
 
@@ -265,10 +270,10 @@ class Journey:
         return False
 
     def _is_settled(self, is_gone: Callable[[str], bool]) -> bool:
-        """Nothing is pending, and every page that was kept and is gone has left."""
-        if self.fetch("SELECT 1 FROM pending LIMIT 1"):
+        """No URL waits for its first visit, and every page that was kept and is gone has left."""
+        if any(self.fetch(sql) for sql in (WAITING, WAITING_HANDED_OUT)):
             return False
-        return not any(is_gone(str(url)) for (url,) in self.fetch(f"SELECT url FROM url WHERE state = {KEPT}"))
+        return not any(is_gone(str(url)) for (url,) in self.fetch(KEPT_FRESH))
 
     def _command_works(self, command: str) -> bool:
         where = self.where or ["--data", str(self.machines[0].data.root)]

@@ -11,7 +11,7 @@ from tests.object_store_process import SeaweedFs
 from tests.patroni_process import PASSWORD, PatroniCluster
 from tests.patroni_process import Machine as DatabaseMachine
 
-from benchmarks.burning_machines.machines import HERE
+from benchmarks.fault_injection.machines import HERE
 
 STORE = "s3://tests/journey"
 CONNECT_S = 3

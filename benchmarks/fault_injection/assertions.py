@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 import apsw
 import tantivy
 
-from benchmarks.burning_machines.log_reader import LogFacts, count_in_links
-from benchmarks.burning_machines.machines import Machine
-from benchmarks.burning_machines.web_truth import WebTruth
+from benchmarks.fault_injection.log_reader import LogFacts, count_in_links
+from benchmarks.fault_injection.machines import Machine
+from benchmarks.fault_injection.web_truth import WebTruth
 from tarrafa.graph.graph_writer import open_reader
 from tarrafa.index import shards
 from tarrafa.index.reader import IndexReader

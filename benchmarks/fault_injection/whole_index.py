@@ -6,7 +6,7 @@ the frequencies of words would be those of another moment.
 
 from pathlib import Path
 
-from benchmarks.burning_machines.machines import Machine
+from benchmarks.fault_injection.machines import Machine
 from tarrafa.archive.warc_reader import durable_lengths, follow, meta_path, read_collection_notes
 from tarrafa.archive.warc_writer import WarcWriter
 from tarrafa.index.index_state import IndexAction, index_action

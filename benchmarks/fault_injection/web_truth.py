@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from benchmarks.burning_machines.vanishing_web import VanishPlan
+from benchmarks.fault_injection.vanishing_web import VanishPlan
 from tarrafa.testweb.oracle import expected_requests
 from tarrafa.testweb.render.robots_sitemaps import is_allowed
 from tarrafa.testweb.world.hosts import BY_NAME, World
