@@ -40,6 +40,7 @@ PROGRESS_S, TICK_S = 15.0, 0.5
 REST_S_MAX, RESTS_MAX = 900.0, 10
 VANISH_FROM, VANISH_UNTIL = 0.25, 0.8
 NAMES = "abcdefgh"
+WORKER = "worker --name"  # the role of its processes
 AWAY = (psycopg.Error, apsw.Error)
 KEPT = 2  # state of a URL at the frontier
 WAITING = "SELECT 1 FROM pending LIMIT 1"
@@ -239,13 +240,13 @@ class Journey:
         return f"{machine.name}: {role}"
 
     def _stop_worker(self, fault: Fault, machine: Machine) -> str | None:
-        pid = machine.any_process(self._rng, f"--name {machine.name}-")
+        pid = machine.any_process(self._rng, WORKER)
         if pid is None:
             return None
         os.kill(pid, signal.SIGSTOP)
 
         def go_on() -> None:
-            if f"--name {machine.name}-" in role_of(pid):  # the watchdog may have replaced it
+            if WORKER in role_of(pid):  # the watchdog may have replaced it
                 os.kill(pid, signal.SIGCONT)
 
         return self._later(fault, f"{machine.name}: {role_of(pid)}", go_on)

@@ -1,7 +1,8 @@
 """Machines of the journey: each is a network namespace on one bridge, with a data directory as its disk.
 
-All processes in the namespace are the machine: it loses its power when all are killed, and it is suspended when all are
-stopped. Its main process is started again a second after its end, as systemd does.
+Each start is a PID namespace of its own, too: no machine can see whether a process of another one lives. All processes
+in the namespaces are the machine: it loses its power when all are killed, and it is suspended when all are stopped.
+When its main process ends, the others are killed, and a second later it is started again, as systemd does.
 """
 
 import contextlib
@@ -22,7 +23,16 @@ NET = f"10.{233 + MARK // 250 % 20}.{MARK % 250}"
 HERE = f"{NET}.1"  # this side of the bridge, where database and store are
 BRIDGE = f"tbm{MARK}"
 RESTART_S = 1.0
-COMMAND_S = 900
+COMMAND_S, STOP_S = 900, 120
+# The first process of a PID namespace: it starts the main process, and ends with it.
+INIT = """
+import os, sys
+main = os.spawnvp(os.P_NOWAIT, sys.argv[1], sys.argv[1:])
+while (ended := os.wait())[0] != main: pass
+sys.exit(os.waitstatus_to_exitcode(ended[1]) % 256)
+"""
+UNSHARE = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+FRAME = frozenset({"init", "unshare"})  # processes that are no program of the machine
 TARRAFA = [sys.executable, "-c", "from tarrafa.cli import main; main()"]
 
 
@@ -74,7 +84,9 @@ def role_of(pid: int) -> str:
     with contextlib.suppress(OSError):
         words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
         if words[1:2] == ["-c"]:
-            return "supervisor" if "main()" in words[2] and len(words) > 4 else "child"
+            return "init" if words[2] == INIT else "supervisor"
+        if words[0] == UNSHARE[0]:
+            return UNSHARE[0]
         return " ".join(word.rpartition(".")[2] for word in words[2:5] if not word.isdigit())[:60] or words[0]
     return "?"
 
@@ -93,7 +105,7 @@ class Machine:
     def start(self) -> None:
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                ["ip", "netns", "exec", self.space, *self._command],
+                ["ip", "netns", "exec", self.space, *UNSHARE, sys.executable, "-c", INIT, *self._command],
                 stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True, env=os.environ | self._env,
             )  # fmt: skip
         self.is_on, self._ended_at = True, None
@@ -137,15 +149,18 @@ class Machine:
                 os.kill(pid, number)
 
     def any_process(self, rng: random.Random, role: str = "") -> int | None:
-        found = sorted(pid for pid in pids_in(self.space) if role in role_of(pid))
+        roles = {pid: role_of(pid) for pid in pids_in(self.space)}
+        found = sorted(pid for pid, one in roles.items() if role in one and one not in FRAME)
         return rng.choice(found) if found else None
 
     def stop(self) -> int:
         """As Ctrl-C does; the exit status."""
         assert self._process is not None
         self.is_on = False
-        self._process.send_signal(signal.SIGINT)
-        return self._process.wait(120)
+        for pid in pids_in(self.space):
+            if role_of(pid) == "supervisor":
+                os.kill(pid, signal.SIGINT)
+        return self._process.wait(STOP_S)
 
     def run(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         """A command of Tarrafa on this machine, to its end."""
