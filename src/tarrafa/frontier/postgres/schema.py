@@ -38,6 +38,12 @@ CREATE TABLE claim (
 CREATE INDEX claim_worker ON claim (worker) WHERE worker IS NOT NULL;
 CREATE TABLE takedown (number BIGINT PRIMARY KEY, entry BYTEA NOT NULL UNIQUE);
 """
+OUTBOX_TABLE = """
+CREATE TABLE IF NOT EXISTS outbox (
+    number BIGSERIAL PRIMARY KEY, server TEXT NOT NULL, collection BIGINT NOT NULL, links BYTEA NOT NULL,
+    taken DOUBLE PRECISION NOT NULL DEFAULT 0
+);
+"""
 
 
 def _to_postgres(text: str) -> str:
@@ -82,7 +88,7 @@ def open_schema(connection: psycopg.Connection[tuple[object, ...]], suffix_list:
                 " changed. `tarrafa rebuild frontier` makes a frontier again from the archive, `export frontier` and"
                 " `import frontier` bring it into an empty database (docs/cluster.md)"
             )
-        row = connection.execute("SELECT to_regclass('part_node')").fetchone()
-        if row is None or row[0] is None:
-            connection.execute(_to_postgres(PART_TABLES).encode())
+        for table, created in (("part_node", _to_postgres(PART_TABLES)), ("outbox", OUTBOX_TABLE)):  # they came later
+            if connection.execute("SELECT to_regclass(%s)", (table,)).fetchone() == (None,):
+                connection.execute(created.encode())
     return facts
