@@ -21,7 +21,7 @@ from tarrafa.frontier.postgres import database_connection
 from tarrafa.frontier.postgres.database_session import PostgresTransaction, on_store
 from tarrafa.frontier.postgres.postgres_frontier import PostgresFrontier, open_postgres_frontier
 from tarrafa.frontier.postgres.schema import SCHEMA_VERSION
-from tarrafa.frontier.postgres.sharding.postgres_shard import PostgresServer
+from tarrafa.frontier.postgres.sharding.postgres_shard import PostgresServer, ShardUnreachable
 from tarrafa.frontier.store.database import open_database
 from tarrafa.frontier.store.leases import LeaseClock
 from tarrafa.frontier.store.sqlite_frontier import FrontierStore
@@ -95,6 +95,9 @@ async def test_with_a_server_away_the_others_go_on_and_its_links_wait(dsns, seco
         assert count(dsns[0], "outbox") > 0
         frontier = opened(dsns)  # another machine: nothing is left of the one that found the links
         assert not (await frontier.overview()).whole, "nothing is finished while links wait"
+        weights = [UrlWeight(url.host, url.id, 7, host_key=url.host_key) for url in map(offer, HOSTS)]
+        with pytest.raises(ShardUnreachable):  # they would be ignored: their URLs are not known yet
+            await frontier.update_weights(row.name, weights)
         worker = (await frontier.join("w", current_process())).worker
         await frontier.renew(worker, "")
         found: list[Any] = []
@@ -104,6 +107,9 @@ async def test_with_a_server_away_the_others_go_on_and_its_links_wait(dsns, seco
         status = await numbers(frontier)
         assert (status.known, status.handed_out, status.fetched) == (40, len(found), len(leases))
         assert count(dsns[0], "outbox") == 0
+        assert await frontier.update_weights(row.name, weights)
+        with psycopg.connect(dsns[1]) as connection:
+            assert connection.execute("SELECT DISTINCT in_links FROM url").fetchall() == [(7,)]
         assert (await frontier.overview()).whole
         await frontier.close()
 

@@ -427,8 +427,8 @@ class PostgresFrontier:
         whole = shard_totals.merge_overviews(list(found.values()))
         away = [shard for shard in self._shards if shard not in found]
         if not away:
-            links_wait = len(self._shards) > 1 and await self._first.call(outbox_calls.has_links)
-            return replace(whole, whole=False) if links_wait else whole
+            is_whole = len(self._shards) == 1 or not await self._first.call(outbox_calls.server_with_links)
+            return replace(whole, whole=is_whole)
         notes = [
             message(
                 "{server}: does not answer ({reason})", server=one.where, reason=one.trouble or message("it is away")

@@ -46,8 +46,10 @@ def take(session: DatabaseSession, away: list[str], taken_s: float = TAKEN_S) ->
     return None if row is None else WaitingLinks(row[0], row[1], _decode_links(row[2]))
 
 
-def has_links(session: DatabaseSession) -> bool:
-    return bool(session.connection.read("SELECT 1 FROM outbox LIMIT 1"))
+def server_with_links(session: DatabaseSession) -> str:
+    """The id of a server for which links wait; empty if none do."""
+    rows = session.connection.read("SELECT server FROM outbox ORDER BY number LIMIT 1")
+    return str(rows[0][0]) if rows else ""
 
 
 def remove(session: DatabaseSession, number: int) -> None:

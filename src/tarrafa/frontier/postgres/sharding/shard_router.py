@@ -15,6 +15,7 @@ from tarrafa.frontier.postgres.database_session import on_store
 from tarrafa.frontier.postgres.operations import outbox_calls, url_calls
 from tarrafa.frontier.postgres.sharding.postgres_shard import PostgresServer, PostgresShard, ShardUnreachable
 from tarrafa.frontier.postgres.sharding.shard_map import ShardMap
+from tarrafa.i18n import message
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -76,7 +77,12 @@ class ShardRouter:
                 await self.first.call(outbox_calls.put, shard.server_id, collection, items)
 
     async def update_weights(self, collection: str, weights: list[UrlWeight], epoch: int) -> bool:
-        """Send each server its weights. False: a server has refused them."""
+        """Send each server its weights, after the links that wait: a server ignores weights of URLs that it does not
+        know. False: a server has refused them."""
+        waiting = await self.first.call(outbox_calls.server_with_links) if len(self.shards) > 1 else ""
+        if waiting:
+            late = next((shard.where for shard in self.shards if shard.server_id == waiting), waiting)
+            raise ShardUnreachable(message("{server}: is away", server=late))
         return all(
             [
                 await shard.call(url_calls.update_weights, collection, items, epoch, is_first=shard is self.first)
