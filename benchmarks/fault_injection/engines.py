@@ -27,6 +27,7 @@ class Engines:
         self.others = [Postgres(HERE) for _ in range(servers - 1)]
         self.dsns = [self.patroni.database("frontier"), *(one.database("frontier") for one in self.others)]
         self._lost: DatabaseMachine | None = None
+        self._is_second_away = False
 
     def lose_primary(self) -> str:
         self._lost = self.patroni.primary()
@@ -39,6 +40,18 @@ class Engines:
         if self._lost is not None:
             self._lost.start()
         self._lost = None
+
+    def stop_second(self) -> bool:
+        """Crash the second server, unless it is away already."""
+        if self._is_second_away:
+            return False
+        self.others[0].stop("immediate")
+        self._is_second_away = True
+        return True
+
+    def start_second(self) -> None:
+        self.others[0].start()
+        self._is_second_away = False
 
     def remove(self) -> None:
         self.store.remove()

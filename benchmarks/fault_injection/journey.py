@@ -221,9 +221,8 @@ class Journey:
             return self._later(fault, "SeaweedFS", engines.store.start)
         if fault.kind == "primary lost" and engines is not None:
             return self._later(fault, engines.lose_primary(), engines.bring_back_primary)
-        if fault.kind == "second server away" and engines is not None:
-            engines.others[0].stop("immediate")
-            return self._later(fault, "PostgreSQL", engines.others[0].start)
+        if fault.kind == "second server away" and engines is not None and engines.stop_second():
+            return self._later(fault, "PostgreSQL", engines.start_second)
         return None
 
     def _later(self, fault: Fault, what: str, action: Callable[[], None]) -> str:
