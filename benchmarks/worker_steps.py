@@ -11,7 +11,6 @@ profile instead.
 
 import argparse
 import cProfile
-import gc
 import os
 import pstats
 import statistics
@@ -138,11 +137,13 @@ class WorkerSteps:
 
 def measure(pages: list[SampledPage]) -> dict[str, float]:
     """Microseconds of each step a page, in the fastest of several passes; the first one fills the memories."""
+    from tarrafa.runtime.child_process import collect_garbage_rarely
+
     passes: list[dict[str, float]] = []
     with tempfile.TemporaryDirectory() as name:
         steps = WorkerSteps(Path(name))
         for _ in range(1 + PASSES):
-            _collect_rarely()
+            collect_garbage_rarely()
             took: dict[str, int] = {}
             for url, body in pages:
                 steps.run(steps.visit(url), body, took)
@@ -150,14 +151,6 @@ def measure(pages: list[SampledPage]) -> dict[str, float]:
             passes.append({step: nanoseconds / 1000 / count for step, nanoseconds in took.items()})
         steps.writer.close()
     return {step: min(one[step] for one in passes[1:]) for step in passes[0]}
-
-
-def _collect_rarely() -> None:
-    """The garbage collector, as a worker sets it."""
-    from tarrafa.crawl.worker.worker import GARBAGE_OBJECTS
-
-    gc.freeze()
-    gc.set_threshold(GARBAGE_OBJECTS)
 
 
 def print_functions(pages: list[SampledPage]) -> None:

@@ -47,6 +47,13 @@ def test_a_bad_collection_file_is_refused_before_anything_is_made(tmp_path, text
     assert not (tmp_path / "data").exists()
 
 
+@pytest.mark.parametrize("frontier", [(), ("--frontier", "tcp://127.0.0.1:1")])
+def test_a_store_needs_a_frontier_in_postgresql_and_nothing_is_waited_for(tmp_path, frontier):
+    (tmp_path / "good.toml").write_text(ONE_PAGE)
+    command = ("crawl", tmp_path / "good.toml", "--store", "s3://crawl/archive", "--data", tmp_path / "data", *frontier)
+    fails("--store s3://crawl/archive: needs a frontier in PostgreSQL", *command)
+
+
 @pytest.mark.parametrize(
     "command",
     [

@@ -17,9 +17,9 @@ from tarrafa.parse.url import DEFAULT_PORTS
 HOSTS_CACHED_MAX = 4_096
 KEPT_PUNCTUATION = punctuation.translate({ord("#"): None, ord("%"): None})
 
-# A URL as most canonical ones are: nothing in it is escaped, repeated or a number.
+# A URL as most canonical ones are: nothing in it is escaped, repeated or a number, and a port is not that of the scheme.
 _plain = re.compile(
-    rb"https?://(?:www\d*\.)?([a-z0-9-]+(?:\.[a-z0-9-]+)*\.[a-z][a-z0-9-]*)"
+    rb"https?://(?:www\d*\.)?([a-z0-9-]+(?:\.[a-z0-9-]+)*\.[a-z][a-z0-9-]*)((?::(?:[1-9][0-9]{3}|[1-5][0-9]{4}))?)"
     rb"((?:/[A-Za-z0-9_~!$'()*,;:@+-][A-Za-z0-9_~!$'()*,;:@+.-]*)*)/?"
 ).fullmatch
 _parts = re.compile(rb"(?:([A-Za-z][A-Za-z0-9+.-]*):)?(?://([^/?#]*))?([^?#]*)(?:\?([^#]*))?(?:#.*)?", re.S).fullmatch
@@ -48,7 +48,7 @@ def surt(url: str) -> str:
     encoded = url.encode("utf-8", "surrogatepass")
     plain = _plain(encoded)
     if plain is not None and b"(" not in encoded:
-        return f"{_plain_host(plain[1])}){plain[2].decode().lower() or '/'}"
+        return f"{_plain_host(plain[1])}{plain[2].decode()}){plain[3].decode().lower() or '/'}"
     try:
         return _key(encoded).decode()
     except (ValueError, OSError):  # a port that is no number, a host that has no ASCII form

@@ -49,6 +49,7 @@ from tarrafa.frontier.address import (
     UnixSocket,
     connect,
     from_command_line,
+    refuse_store_without_postgres,
     require_answer,
 )
 from tarrafa.frontier.api import Frontier
@@ -300,6 +301,7 @@ def build_supervisor(
     clock, is_remote = Clock.from_environment(), address is not None
     divided = None if index_shards is None else shards.parse_layout(index_shards, "--index-shards")
     link: FrontierLink | None = None
+    refuse_store_without_postgres(address, store)
     if address is not None:
         if listen is not None:
             raise ConfigError(LISTEN_BESIDE_REMOTE)

@@ -296,15 +296,19 @@ def connect_blocking(address: Address) -> BlockingClient:
     return EventLoopClient(lambda: connect(address))
 
 
+def refuse_store_without_postgres(address: Address | None, store: str | None) -> None:
+    if store is not None and not isinstance(address, PostgresServers):
+        raise ConfigError(f"--store {store}: needs a frontier in PostgreSQL: --frontier postgresql://USER@HOST/DB")
+
+
 def open_manifest(
     address: Address, store: str | None = None, patience_s: float | None = None, *, has_archive: bool = False
 ) -> tuple[SegmentManifest, LogIdentity] | None:
     """The manifest of the frontier's segment log, to be closed by its opener, and which log it is; None: each machine
     has an archive of its own. `store`: where to create the log, if the frontier is new, or `has_archive` that is pushed
     next; `patience_s`: how long a call waits for an unreachable database. Blocks."""
+    refuse_store_without_postgres(address, store)
     if not isinstance(address, PostgresServers):
-        if store is not None:
-            raise ConfigError(f"--store {store}: needs a frontier in PostgreSQL: --frontier postgresql://USER@HOST/DB")
         return None
     manifest_module = importlib.import_module("tarrafa.frontier.postgres.segment_manifest")
     options = {} if patience_s is None else {"patience_s": patience_s}

@@ -33,7 +33,7 @@ from typing import NamedTuple
 DAY_S = 86_400.0
 FIRST_RATE = 0.1 / DAY_S  # of a page of which nothing is known, nor of any other page
 HALF = 0.5  # the prior without a scale: so many changes, and visits without a change
-GAPS_MAX = 5  # groups of gaps
+GAPS_MAX = 6  # groups of gaps
 LOG_STEPS = 16  # logarithms of gaps are counted in steps of 1/16 octave
 SAME_GROUP = 3 * LOG_STEPS // 4  # gaps that differ by less are similar
 ALPHA_MIN, ALPHA_MAX = 0.02, 1e6

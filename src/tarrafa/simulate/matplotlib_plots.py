@@ -86,7 +86,7 @@ def figure_axes(stem: Path, title: str, x_label: str, y_label: str, *, percent: 
         axes.set_xlabel(x_label)
         axes.set_ylabel(y_label)
         if percent:
-            axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
+            axes.yaxis.set_major_formatter(PercentFormatter(xmax=1))
         yield axes
         for form, metadata in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None, "Title": title})):
             path = stem.with_name(f"{stem.name}.{form}")

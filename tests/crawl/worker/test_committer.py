@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tarrafa.crawl.worker import committer as committer_module
 from tarrafa.crawl.worker.collection_state import WorkerCollections
 from tarrafa.crawl.worker.committer import COMMIT_VISITS_MAX, Committer, LinkCache, VisitRecorder, split_into_messages
-from tarrafa.crawl.worker.host_session import LOCAL_COMMITS, HostSession
+from tarrafa.crawl.worker.host_session import FEW_VISITS, LOCAL_COMMITS, LOG_COMMITS, HostSession
 from tarrafa.crawl.worker.outcome import FinishedVisit, refuse_visit
 from tarrafa.crawl.worker.stats import WorkerStats
 from tarrafa.errors import LeaseLost
@@ -82,7 +82,7 @@ class CommitterHarness:
             self.ended.append,
             self.reported.append,
         )
-        self.session = a_session(Surroundings(), a_collection(), pages(3))
+        self.session = a_session(Surroundings(), a_collection(), pages(50))
 
     def finish_a_visit(self) -> FinishedVisit:
         visit = self.session.visits.take()
@@ -174,13 +174,36 @@ async def test_what_waits_is_committed_when_it_is_asked_for_and_a_close_ends_the
 
 
 async def test_a_visit_after_a_quiet_moment_is_committed_at_once(harness, monkeypatch):
-    harness.committer._timing = LOCAL_COMMITS._replace(every_s=3_600.0)
+    harness.committer._timing = LOCAL_COMMITS._replace(every_s=3_600.0, few_every_s=3_600.0)
     monkeypatch.setattr(committer_module, "boottime", lambda: 10_000.0)
     harness.frontier.after_discover = harness.committer.close
     harness.finish_a_visit()
     async with asyncio.timeout(30):
         await harness.committer.run()
     assert harness.log == ["record", "durable", "links", "finish"], "nobody waits for the clock"
+
+
+async def test_a_few_visits_wait_for_others_to_come_but_not_a_host_that_goes_back(harness, monkeypatch):
+    harness.committer._timing = LOG_COMMITS
+    now = 10_000.0
+    monkeypatch.setattr(committer_module, "boottime", lambda: now)
+    await harness.committer.commit()
+    for later_s, visits, is_due in (
+        (LOG_COMMITS.every_s, 1, False),
+        (LOG_COMMITS.every_s, FEW_VISITS, True),
+        (LOG_COMMITS.few_every_s, 1, True),
+    ):
+        harness.committer._wake.clear()
+        harness.committer._pending.finished.clear()
+        now = 10_000.0 + later_s
+        for _ in range(visits):
+            harness.finish_a_visit()
+        assert harness.committer._wake.is_set() == is_due, (later_s, visits)
+    harness.committer._pending.finished.clear()
+    now = 10_000.0 + LOG_COMMITS.every_s
+    assert not harness.committer._is_due
+    harness.committer.return_host(harness.session)
+    assert harness.committer._is_due
 
 
 def test_reports_are_split_into_messages_by_their_size():

@@ -5,7 +5,6 @@ import os
 import time
 from base64 import b64encode
 from itertools import pairwise
-from types import SimpleNamespace
 
 import uvloop
 
@@ -165,7 +164,6 @@ def by_proxy(url: str, _: int) -> ScriptedResponse | None:
 def test_a_worker_leaves_the_processor_to_the_followers_that_its_crawl_waits_for(tmp_path, monkeypatch):
     niceness = list[int]()
     monkeypatch.setattr(os, "nice", niceness.append)
-    monkeypatch.setattr(worker, "gc", SimpleNamespace(freeze=lambda: None, set_threshold=lambda objects: None))
     monkeypatch.setattr(uvloop, "run", lambda work: work.close())
     worker.main(DataDirectory(tmp_path), "w1")
     assert niceness == [worker.NICE]

@@ -25,7 +25,7 @@ from tarrafa.config import encode_collection
 from tarrafa.config.sections import redact_for_archive
 from tarrafa.crawl.worker.collection_state import WorkerCollections
 from tarrafa.crawl.worker.fetcher import build_exchange
-from tarrafa.crawl.worker.host_session import LOCAL_COMMITS, CommitTiming, HostSession
+from tarrafa.crawl.worker.host_session import FEW_VISITS, LOCAL_COMMITS, CommitTiming, HostSession
 from tarrafa.crawl.worker.outcome import FinishedVisit, refuse_visit
 from tarrafa.crawl.worker.stats import WorkerStats
 from tarrafa.crawl.worker.worker_fence import Registration
@@ -304,8 +304,7 @@ class Committer:
         done = self._recorder.record_visit(session, done)
         self._stats.count_visit(done.record)
         self._pending.finished.append((session, done))
-        is_late = boottime() - self._committed_at >= self._timing.every_s
-        if is_late or len(self._pending.finished) >= COMMIT_VISITS_MAX:
+        if self._is_due or len(self._pending.finished) >= COMMIT_VISITS_MAX:
             self._wake.set()
 
     def record_host(self, session: HostSession, sitemaps: list[DiscoveredUrl]) -> None:
@@ -338,16 +337,25 @@ class Committer:
 
     # -- the commits -------------------------------------------------------------------------------------------
 
+    @property
+    def _is_due(self) -> bool:
+        """Whether the last commit is long enough ago. A few visits wait for others to come; a host that goes back does
+        not."""
+        is_little = len(self._pending.finished) < FEW_VISITS and not self._pending.returning
+        wait_s = self._timing.few_every_s if is_little else self._timing.every_s
+        return boottime() - self._committed_at >= wait_s
+
     async def run(self) -> None:
         while not self._closing:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._timing.every_s):
                     await self._wake.wait()
+            is_asked = self._wake.is_set()
             self._wake.clear()
             self._collections.reload_takedowns()
             if self._failure is not None:
                 raise self._failure
-            if self._pending:
+            if self._pending and (is_asked or self._is_due):
                 is_busy = len(self._pending.finished) >= BUSY_VISITS_MIN
                 await self.commit()
                 left_s = self._committed_at + BUSY_EVERY_S - boottime() if is_busy else 0.0

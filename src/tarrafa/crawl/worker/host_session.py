@@ -54,14 +54,17 @@ TURN_S = 300.0  # then the session ends: the next one looks whether robots.txt i
 class CommitTiming(NamedTuple):
     """How commits are paced, and what sessions do meanwhile."""
 
-    every_s: float  # a visit waits at most so long; if the last commit is longer ago, it does not wait
+    every_s: float  # after the last commit; a visit that comes later does not wait
+    few_every_s: float  # the same while fewer than `FEW_VISITS` wait
     pause_s: float  # between two commits, also when a session has nothing left to visit and waits for the next one
     unreported_s_max: float  # no request while a visit waits for longer: it would be made again after a kill
     in_hand_s: float  # visits to have in hand: as many as the host takes in that time
 
 
-LOCAL_COMMITS = CommitTiming(every_s=0.2, pause_s=0.03, unreported_s_max=0.5, in_hand_s=1.0)
-LOG_COMMITS = CommitTiming(every_s=1.0, pause_s=0.5, unreported_s_max=4.0, in_hand_s=4.0)  # objects in a distant store
+FEW_VISITS = 20
+LOCAL_COMMITS = CommitTiming(every_s=0.2, few_every_s=0.2, pause_s=0.03, unreported_s_max=0.5, in_hand_s=1.0)
+# Objects in a distant store. A commit costs two requests and a row there, of how many visits it may be.
+LOG_COMMITS = CommitTiming(every_s=1.0, few_every_s=4.0, pause_s=0.5, unreported_s_max=6.0, in_hand_s=6.0)
 
 
 class DocumentParser(Protocol):

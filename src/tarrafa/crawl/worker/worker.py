@@ -10,7 +10,6 @@ fetcher, a parser, a committer and a few other narrow objects, which are put tog
 
 import asyncio
 import contextlib
-import gc
 import os
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -54,7 +53,6 @@ STOP_GRACE_S = 5.0
 # come is waited for, on one processor, while another one is idle. Workers take what is left, so none is idle before.
 NICE = 6
 SERVER_START_S, SERVER_LOOK_S = 5.0, 0.02  # how long a frontier that is not there yet is waited for
-GARBAGE_OBJECTS = 100_000  # new objects between two searches for cyclic garbage; Python's own 700 cost .1 ms a page
 FILES_WANTED, FILES_SPARE = 10_000, 200  # one socket per host, and spare ones
 
 
@@ -278,8 +276,6 @@ async def _connect_once_served(connect_now: Callable[[], Awaitable[OpenFrontier]
 def main(data: DataDirectory, name: str, workers: int = 1) -> None:
     """Started by the supervisor. `workers`: how many share this machine's bandwidth."""
     os.nice(NICE)
-    gc.freeze()  # the modules stay: no search visits them
-    gc.set_threshold(GARBAGE_OBJECTS)
     connections_max = max(10, raise_file_limit(FILES_WANTED) - FILES_SPARE)
     uvloop.run(_work(data, name, connections_max, workers))
 

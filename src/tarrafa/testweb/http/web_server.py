@@ -14,7 +14,6 @@ Endpoints beside the world's own hosts, never logged:
 
 import asyncio
 import errno
-import gc
 import signal
 import socket
 import time
@@ -28,6 +27,7 @@ import uvloop
 
 from tarrafa.clock import Clock, boottime
 from tarrafa.errors import ListenError, TarrafaError
+from tarrafa.runtime.child_process import collect_garbage_rarely
 from tarrafa.runtime.listen_address import is_loopback_address
 from tarrafa.runtime.process_identity import raise_file_limit
 from tarrafa.testweb import oracle
@@ -284,8 +284,7 @@ def run_web_server(server: WebServer, ready: Callable[[WebServer], None]) -> Web
 
     async def serve() -> WebServerStats:
         await server.start()
-        gc.freeze()  # the text lives as long as the process, and requests make no reference cycles
-        gc.set_threshold(100_000, 50, 100)
+        collect_garbage_rarely()  # the text lives as long as the process, and requests make no reference cycles
         for number in (signal.SIGINT, signal.SIGTERM):
             if signal.getsignal(number) is not signal.SIG_IGN:  # a child leaves Ctrl-C to its parent
                 asyncio.get_running_loop().add_signal_handler(number, server.stopping.set)
