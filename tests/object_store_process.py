@@ -1,4 +1,4 @@
-"""A real S3 object store for the tests: SeaweedFS, on loopback ports, in a folder of its own."""
+"""A real S3 object store for the tests: SeaweedFS, on loopback ports or those of a bridge, in a folder of its own."""
 
 import atexit
 import json
@@ -36,15 +36,15 @@ def program() -> Path | None:
 class SeaweedFs:
     """One store, which can be stopped and started again."""
 
-    def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="weed"))
+    def __init__(self, listen: str = "127.0.0.1") -> None:
+        self.folder, self._listen = Path(tempfile.mkdtemp(prefix="weed")), listen
         (self.folder / "data").mkdir()
         identity = {
             "name": "tests", "credentials": [{"accessKey": KEY, "secretKey": SECRET}],
             "actions": ["Admin", "Read", "Write", "List"],
         }  # fmt: skip
         (self.folder / "s3.json").write_text(json.dumps({"identities": [identity]}))
-        self._held = {name: (reserve_port(), reserve_port()) for name in PORTS}
+        self._held = {name: (reserve_port(listen), reserve_port(listen)) for name in PORTS}
         atexit.register(self.remove)
         self.start()
 
@@ -53,7 +53,8 @@ class SeaweedFs:
         """What a client needs."""
         port = self._held["s3.port"][0].getsockname()[1]
         return {
-            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}", "AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET,
+            "AWS_ENDPOINT_URL": f"http://{self._listen}:{port}", "AWS_ACCESS_KEY_ID": KEY,
+            "AWS_SECRET_ACCESS_KEY": SECRET,
         }  # fmt: skip
 
     @property
@@ -71,7 +72,8 @@ class SeaweedFs:
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [
-                    str(weed), "server", f"-dir={self.folder}/data", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", *ports,
+                    str(weed), "server", f"-dir={self.folder}/data", f"-ip={self._listen}",
+                    f"-ip.bind={self._listen}", *ports,
                     "-master.telemetry=false", "-master.volumeSizeLimitMB=64", "-volume.max=40", "-filer", "-s3",
                     f"-s3.config={self.folder}/s3.json", "-s3.iam=false", "-s3.port.iceberg=0", "-s3.port.lance=0",
                     f"-filer.localSocket={self.folder}/filer.sock", f"-s3.localSocket={self.folder}/s3.sock",

@@ -1,5 +1,5 @@
-"""A PostgreSQL that fails over, for the tests: etcd and three machines with Patroni, on loopback ports, in a folder of
-its own.
+"""A PostgreSQL that fails over, for the tests: etcd and three machines with Patroni, on loopback ports or those of a
+bridge, in a folder of its own.
 
 The machines are configured by docs/patroni.yml, with other names, addresses and folders.
 """
@@ -26,6 +26,7 @@ PROGRAMS = ("patroni", "etcd")
 WHY_NOT = "Patroni, etcd or PostgreSQL are not installed (Debian: apt-get install patroni etcd-server postgresql)"
 PASSWORD = "SECRET-1"  # of the superuser, as in the example
 START_S = 120.0
+LOOPBACK = "127.0.0.1"
 
 
 def is_installed() -> bool:
@@ -35,19 +36,19 @@ def is_installed() -> bool:
 class Machine:
     """One machine with PostgreSQL under Patroni, which can lose its power and get it again."""
 
-    def __init__(self, name: str, folder: Path, etcd: int, user: str | None) -> None:
-        self.name, self._folder, self._user = name, folder / name, user
+    def __init__(self, name: str, folder: Path, etcd: int, user: str | None, listen: str) -> None:
+        self.name, self._folder, self._user, self.listen = name, folder / name, user, listen
         self._folder.mkdir()
         self._data = self._folder / "data"
-        self._held = [reserve_port(), reserve_port()]
+        self._held = [reserve_port(listen), reserve_port(listen)]
         self.port, self._rest = (int(held.getsockname()[1]) for held in self._held)
         text = EXAMPLE.read_text()
         for example, ours in (
             ("db1", name),
             ("10.0.0.1:2379,10.0.0.2:2379,10.0.0.3:2379", f"127.0.0.1:{etcd}"),
-            ("10.0.0.1:8008", f"127.0.0.1:{self._rest}"),
-            ("10.0.0.1:5432", f"127.0.0.1:{self.port}"),
-            ("10.0.0.0/24", "127.0.0.1/32"),
+            ("10.0.0.1:8008", f"{listen}:{self._rest}"),
+            ("10.0.0.1:5432", f"{listen}:{self.port}"),
+            ("10.0.0.0/24", f"{listen}/{32 if listen == LOOPBACK else 24}"),
             ("/var/lib/postgresql/frontier.pgpass", f"{self._folder}/pgpass"),
             ("/var/lib/postgresql/frontier", f"{self._data}"),
             ("/usr/lib/postgresql/15/bin", f"{programs()}"),
@@ -84,7 +85,7 @@ class Machine:
 
     def has_role(self, role: str) -> bool:
         """By Patroni: is it the `primary`, a `replica`, the `synchronous` one?"""
-        asked = http.client.HTTPConnection("127.0.0.1", self._rest, timeout=5)
+        asked = http.client.HTTPConnection(self.listen, self._rest, timeout=5)
         try:
             asked.request("GET", f"/{role}")
             return asked.getresponse().status == 200
@@ -113,7 +114,7 @@ class Machine:
 class PatroniCluster:
     """etcd, a primary and two standbys, one of which has each commit before it is acknowledged."""
 
-    def __init__(self) -> None:
+    def __init__(self, listen: str = LOOPBACK) -> None:
         assert is_installed(), WHY_NOT
         self.folder = Path(tempfile.mkdtemp(prefix="patroni"))
         user = "postgres" if os.getuid() == 0 else None
@@ -135,7 +136,7 @@ class PatroniCluster:
                 ],
                 stdout=log, stderr=log, cwd=self.folder, user=user, group=user,
             )  # fmt: skip
-        self.machines += [Machine(name, self.folder, client, user) for name in ("one", "two", "three")]
+        self.machines += [Machine(name, self.folder, client, user, listen) for name in ("one", "two", "three")]
         self.wait_until_safe()
 
     def primary(self) -> Machine | None:
@@ -159,7 +160,7 @@ class PatroniCluster:
             raise AssertionError(f"{error}\n{said}") from None
 
     def address(self, database: str = "postgres") -> str:
-        hosts = ",".join(f"127.0.0.1:{machine.port}" for machine in self.machines)
+        hosts = ",".join(f"{machine.listen}:{machine.port}" for machine in self.machines)
         return f"postgresql://postgres@{hosts}/{database}?target_session_attrs=read-write"
 
     def database(self, name: str) -> str:

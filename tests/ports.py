@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-def reserve_port() -> socket.socket:
+def reserve_port(host: str = "127.0.0.1") -> socket.socket:
     """Bound, and listened at by nobody: until it is closed nobody else is given its port, and whoever is told the
     number may listen there. A port that is looked for and let go again may be that of another test a moment later."""
     held = socket.socket()
     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as all who listen do: so both may have it
-    held.bind(("127.0.0.1", 0))
+    held.bind((host, 0))
     return held
 
 

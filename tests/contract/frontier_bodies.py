@@ -107,9 +107,7 @@ async def two_postgres(path: Path) -> AsyncIterator[Frontier]:
 
 @asynccontextmanager
 async def _on(dsns: list[str], path: Path) -> AsyncIterator[Frontier]:
-    frontier = ConfirmedPostgresFrontier(
-        dsns, SUFFIXES, FalseClock(0, 0), FalseDatabaseLeaseClock(), path / "outbox.sqlite"
-    )
+    frontier = ConfirmedPostgresFrontier(dsns, SUFFIXES, FalseClock(0, 0), FalseDatabaseLeaseClock(), keeps_links=True)
     try:
         yield frontier
     finally:

@@ -572,3 +572,18 @@ def test_links_of_a_visit_do_not_replace_those_of_a_later_one_that_was_read_firs
     write(data, [a_record(A, 1, links=[B])], "w4")
     catch_up(data, told)
     assert contents(data)[1] == []
+
+
+def test_weights_are_delivered_again_at_the_first_visit_of_a_url(data, told):
+    """They may have come before the frontier had heard of the URL, which ignores them then."""
+    write(data, [a_record(A, links=[C]), a_record(B, links=[C])])
+    catch_up(data, told)
+    assert told.in_links(C) == 2
+    told.weights.clear()
+    write(data, [a_record(C)], "w2")
+    catch_up(data, told)
+    assert told.in_links(C) == 2
+    told.weights.clear()
+    write(data, [a_record(C, visit=2)], "w3")
+    catch_up(data, told)
+    assert (COLLECTION, url_id(C)) not in told.weights

@@ -235,6 +235,7 @@ async def _local_source(data: DataDirectory) -> AsyncIterator[Exported]:
 async def _source_at(address: Address) -> AsyncIterator[Exported]:
     """A remote frontier without workers."""
     async with connected(address) as frontier:
+        await frontier.export_catalogue()  # delivers links that wait for a server: they are counted, too
         known = await _count_urls(frontier, address)
         takedowns, place = list[TakedownEntry](), 0
         while (page := await frontier.takedowns(place)).entries:

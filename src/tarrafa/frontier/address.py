@@ -237,12 +237,13 @@ def child_environment(address: Address, clock: Clock) -> dict[str, str]:
 async def connect(
     address: Address,
     clock: Clock | None = None,
-    outbox: Path | None = None,
+    *,
+    keeps_links: bool = False,
     suffixes: str | None = None,
     timeout_s: float = CALL_TIMEOUT_S,
     on_lost: OnLost = lambda error: None,
 ) -> OpenFrontier:
-    """Open the frontier. `outbox` is where links wait for an unreachable PostgreSQL server; `suffixes` is the public
+    """Open the frontier. `keeps_links`: links for an unreachable PostgreSQL server wait; `suffixes` is the public
     suffix list that empty databases are created with, if it is not the usual one; `timeout_s` limits each call to a
     frontier server; `on_lost` is called when the connection to a frontier server ends, also between two calls."""
     if isinstance(address, UnixSocket):
@@ -251,7 +252,9 @@ async def connect(
         return await RemoteFrontier.connect_tcp(address.host, address.port, address.token, timeout_s, on_lost)
     cluster = import_postgres_module("postgres_frontier")
     own = clock or Clock.from_environment()
-    body: OpenFrontier = await cluster.open_postgres_frontier(list(address.dsns), own, outbox, suffixes)
+    body: OpenFrontier = await cluster.open_postgres_frontier(
+        list(address.dsns), own, suffixes, keeps_links=keeps_links
+    )
     return body
 
 

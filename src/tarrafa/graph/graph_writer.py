@@ -407,6 +407,8 @@ class GraphWriter:
             return
         outcome, page = record.outcome, record.page
         if is_newest:
+            if node.visit < 0 and node.in_links > 1:
+                self._undelivered[collection].add(node.number)  # weights that came before the URL itself were ignored
             node.visit = record.visit
             self._set_owner(node, record.worker)
             self.turned += node.status != outcome.status

@@ -51,7 +51,6 @@ class DataDirectory:
     graph = _PathBelow("graph")  # graph, index and triples follow the archive and can be rebuilt from it
     captures = _PathBelow("captures")  # follows the archive, too: which URL was archived when, and where
     cursors = _PathBelow("cursors")  # how far each library reader (`tarrafa.crawl.pages`) has read
-    outbox = _PathBelow("outbox")  # reports of workers that wait for an unreachable frontier server
     crawlers = _PathBelow("crawlers.sqlite")  # messages to external crawlers, and which of them were acknowledged
     coordinator = _PathBelow("coordinator.sqlite")  # versions, runs, nodes, notices, sessions, audit
     queries = _PathBelow("queries.sqlite")  # search queries by day, without users

@@ -145,9 +145,9 @@ class Client:
                 self.log.holders.pop(lease.host)
 
 
-def opened(dsns: list[str], outbox: Path) -> PostgresFrontier:
+def opened(dsns: list[str]) -> PostgresFrontier:
     """With clocks that stand nearly still: a slow machine loses nobody's lease."""
-    return PostgresFrontier(dsns, SUFFIXES, FalseClock(0, 0), FalseDatabaseLeaseClock(), outbox)
+    return PostgresFrontier(dsns, SUFFIXES, FalseClock(0, 0), FalseDatabaseLeaseClock(), keeps_links=True)
 
 
 def deadlocks(dsn: str) -> int:
@@ -177,7 +177,7 @@ def run(dsns: list[str], folder: Path, log: Log) -> None:
 
     def live(number: int) -> None:
         async def main() -> None:
-            frontier = opened(dsns, folder / f"outbox-{number}.sqlite")
+            frontier = opened(dsns)
             try:
                 await Client(number, frontier, log).live((await frontier.collections())[0].id)
             finally:
@@ -205,12 +205,12 @@ def test_eight_clients_walk_every_site_once_and_lose_nothing(tmp_path, servers):
     )
 
     async def begin() -> None:
-        frontier = opened(dsns, tmp_path / "outbox.sqlite")
+        frontier = opened(dsns)
         await frontier.open_collection(content, [offer(url) for url in roots])
         await frontier.close()
 
     async def end() -> None:
-        frontier = opened(dsns, tmp_path / "outbox.sqlite")
+        frontier = opened(dsns)
         status, known = await numbers(frontier), log.offered | set(roots)
         visited = {url for urls in log.visits.values() for url in urls}
         sites = {site_of(url) for url in known}

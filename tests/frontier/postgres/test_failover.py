@@ -136,10 +136,10 @@ def set_read_only(server: Postgres, value: str) -> None:
         own.execute("SELECT pg_reload_conf()")
 
 
-async def test_frontier_manifest_and_planner_go_on_with_the_promoted_standby(pair, tmp_path):
+async def test_frontier_manifest_and_planner_go_on_with_the_promoted_standby(pair):
     primary, standby = pair
     dsn = address_of_all((primary, standby), "frontier")
-    frontier, other = (PostgresFrontier([dsn], SUFFIXES, outbox=tmp_path / name) for name in ("a", "b"))
+    frontier, other = (PostgresFrontier([dsn], SUFFIXES, keeps_links=True) for _ in range(2))
     manifest = PostgresManifest(dsn)
     log = manifest.create("s3://tests/failover")
     row = await frontier.open_collection(a_collection())

@@ -21,7 +21,7 @@ from tarrafa.frontier.postgres import database_connection
 from tarrafa.frontier.postgres.database_session import PostgresTransaction, on_store
 from tarrafa.frontier.postgres.postgres_frontier import PostgresFrontier, open_postgres_frontier
 from tarrafa.frontier.postgres.schema import SCHEMA_VERSION
-from tarrafa.frontier.postgres.sharding.postgres_shard import PostgresServer
+from tarrafa.frontier.postgres.sharding.postgres_shard import PostgresServer, ShardUnreachable
 from tarrafa.frontier.store.database import open_database
 from tarrafa.frontier.store.leases import LeaseClock
 from tarrafa.frontier.store.sqlite_frontier import FrontierStore
@@ -50,8 +50,8 @@ def dsns(second):
     return [a_server().database("cluster"), second.database("cluster")]
 
 
-def opened(dsns: list[str], folder: Path) -> PostgresFrontier:
-    return PostgresFrontier(dsns, SUFFIXES, FalseClock(0, 0), outbox=folder / "outbox.sqlite")
+def opened(dsns: list[str]) -> PostgresFrontier:
+    return PostgresFrontier(dsns, SUFFIXES, FalseClock(0, 0), keeps_links=True)
 
 
 def count(dsn: str, table: str) -> int:
@@ -61,8 +61,8 @@ def count(dsn: str, table: str) -> int:
         return int(row[0])
 
 
-async def test_sites_are_spread_and_each_is_on_one_server(dsns, tmp_path):
-    frontier = opened(dsns, tmp_path)
+async def test_sites_are_spread_and_each_is_on_one_server(dsns):
+    frontier = opened(dsns)
     row = await frontier.open_collection(a_collection(), [offer("http://a.br/")])
     offers = [offer(f"http://{part}.s{n}.br/") for n in range(60) for part in ("www", "blog")]
     await frontier.discover(row.id, offers)
@@ -75,9 +75,9 @@ async def test_sites_are_spread_and_each_is_on_one_server(dsns, tmp_path):
     await frontier.close()
 
 
-async def test_with_a_server_away_the_others_go_on_and_its_links_wait(dsns, tmp_path, second):
+async def test_with_a_server_away_the_others_go_on_and_its_links_wait(dsns, second):
     async with asyncio.timeout(SCENE_S):
-        frontier = opened(dsns, tmp_path)
+        frontier = opened(dsns)
         row = await frontier.open_collection(a_collection())
         worker = (await frontier.join("w", current_process())).worker
         await frontier.renew(worker, "")
@@ -92,7 +92,12 @@ async def test_with_a_server_away_the_others_go_on_and_its_links_wait(dsns, tmp_
             await frontier.close()
         finally:
             second.start()
-        frontier = opened(dsns, tmp_path)  # another process, the same outbox
+        assert count(dsns[0], "outbox") > 0
+        frontier = opened(dsns)  # another machine: nothing is left of the one that found the links
+        assert not (await frontier.overview()).whole, "nothing is finished while links wait"
+        weights = [UrlWeight(url.host, url.id, 7, host_key=url.host_key) for url in map(offer, HOSTS)]
+        with pytest.raises(ShardUnreachable):  # they would be ignored: their URLs are not known yet
+            await frontier.update_weights(row.name, weights)
         worker = (await frontier.join("w", current_process())).worker
         await frontier.renew(worker, "")
         found: list[Any] = []
@@ -101,6 +106,11 @@ async def test_with_a_server_away_the_others_go_on_and_its_links_wait(dsns, tmp_
             found += await frontier.lease(worker, 100)
         status = await numbers(frontier)
         assert (status.known, status.handed_out, status.fetched) == (40, len(found), len(leases))
+        assert count(dsns[0], "outbox") == 0
+        assert await frontier.update_weights(row.name, weights)
+        with psycopg.connect(dsns[1]) as connection:
+            assert connection.execute("SELECT DISTINCT in_links FROM url").fetchall() == [(7,)]
+        assert (await frontier.overview()).whole
         await frontier.close()
 
 
@@ -116,10 +126,10 @@ async def all_leased(frontier: PostgresFrontier) -> tuple[int, list[Lease], list
     return worker, [lease for lease in leases if lease not in there], there
 
 
-async def test_visits_reported_while_their_server_is_away_are_delivered_and_not_made_again(dsns, tmp_path, second):
+async def test_visits_reported_while_their_server_is_away_are_delivered_and_not_made_again(dsns, second):
     """The lease of the worker goes on meanwhile."""
     async with asyncio.timeout(SCENE_S):
-        frontier = opened(dsns, tmp_path)
+        frontier = opened(dsns)
         worker, _, there = await all_leased(frontier)
         kept, *left = there
         second.stop()
@@ -142,11 +152,11 @@ async def test_visits_reported_while_their_server_is_away_are_delivered_and_not_
         await frontier.close()
 
 
-async def test_while_a_server_hangs_the_others_go_on(dsns, tmp_path, second, monkeypatch):
+async def test_while_a_server_hangs_the_others_go_on(dsns, second, monkeypatch):
     """Its connections stay, and are silent: a stopped process, a machine that hangs."""
     monkeypatch.setattr(database_connection, "SILENCE_S", 1)
     async with asyncio.timeout(SCENE_S):
-        frontier = opened(dsns, tmp_path)
+        frontier = opened(dsns)
         worker, here, there = await all_leased(frontier)
         second.hang()
         try:
@@ -164,18 +174,18 @@ async def test_while_a_server_hangs_the_others_go_on(dsns, tmp_path, second, mon
         await frontier.close()
 
 
-async def test_a_server_at_work_on_a_long_statement_is_waited_for(dsns, tmp_path, second, monkeypatch):
+async def test_a_server_at_work_on_a_long_statement_is_waited_for(dsns, second, monkeypatch):
     monkeypatch.setattr(database_connection, "SILENCE_S", 0)
-    frontier = opened(dsns, tmp_path)
+    frontier = opened(dsns)
     assert await frontier._shards[1].call(lambda server: server.connection.read("SELECT pg_sleep(0.5)")) == [("",)]
     assert not frontier._shards[1].trouble
     await frontier.close()
 
 
-async def test_hosts_of_a_server_that_is_away_are_tried_again_later(dsns, tmp_path, second):
+async def test_hosts_of_a_server_that_is_away_are_tried_again_later(dsns, second):
     """Neither the claim of an address nor a loan ends the worker."""
     async with asyncio.timeout(SCENE_S):
-        frontier = opened(dsns, tmp_path)
+        frontier = opened(dsns)
         worker, _, there = await all_leased(frontier)
         second.stop()
         try:
@@ -189,9 +199,9 @@ async def test_hosts_of_a_server_that_is_away_are_tried_again_later(dsns, tmp_pa
         await frontier.close()
 
 
-async def test_a_collections_limit_holds_while_a_server_is_away(dsns, tmp_path, second):
+async def test_a_collections_limit_holds_while_a_server_is_away(dsns, second):
     async with asyncio.timeout(SCENE_S):
-        frontier = opened(dsns, tmp_path)
+        frontier = opened(dsns)
         row = await frontier.open_collection(a_collection(scope={"hosts": ["*"], "pages_max": 11}))
         await frontier.discover(row.id, [offer(url) for url in HOSTS])
         worker = (await frontier.join("w", current_process())).worker
@@ -225,9 +235,9 @@ async def test_a_transaction_keeps_its_time_of_leases_while_one_of_another_serve
     await frontier.close()
 
 
-async def test_a_worker_that_a_server_forgot_before_its_first_renewal_joins_it_again(dsns, tmp_path):
+async def test_a_worker_that_a_server_forgot_before_its_first_renewal_joins_it_again(dsns):
     async with asyncio.timeout(SCENE_S):
-        frontier = opened(dsns, tmp_path)
+        frontier = opened(dsns)
         row = await frontier.open_collection(a_collection())
         await frontier.discover(row.id, [offer(url) for url in HOSTS])
         worker = (await frontier.join("w", current_process())).worker
@@ -241,9 +251,9 @@ async def test_a_worker_that_a_server_forgot_before_its_first_renewal_joins_it_a
         await frontier.close()
 
 
-async def test_nothing_is_noted_as_deleted_while_a_server_is_away_or_has_visits_out(dsns, tmp_path, second):
+async def test_nothing_is_noted_as_deleted_while_a_server_is_away_or_has_visits_out(dsns, second):
     async with asyncio.timeout(SCENE_S):
-        frontier = opened(dsns, tmp_path)
+        frontier = opened(dsns)
         row = await frontier.open_collection(a_collection())
         await frontier.discover(row.id, [offer(url) for url in HOSTS])
         worker = (await frontier.join("w", current_process())).worker
@@ -261,7 +271,7 @@ async def test_nothing_is_noted_as_deleted_while_a_server_is_away_or_has_visits_
             await frontier.close()
         finally:
             second.start()
-        frontier = opened(dsns, tmp_path)
+        frontier = opened(dsns)
         assert not await frontier.record_deletion("c"), "it has not even heard that it was stopped"
         assert await frontier.deletions(0) == []
         await frontier.release_process(current_process())
@@ -270,8 +280,8 @@ async def test_nothing_is_noted_as_deleted_while_a_server_is_away_or_has_visits_
         await frontier.close()
 
 
-async def test_a_collections_limit_holds_over_all_servers(dsns, tmp_path):
-    frontier = opened(dsns, tmp_path)
+async def test_a_collections_limit_holds_over_all_servers(dsns):
+    frontier = opened(dsns)
     row = await frontier.open_collection(a_collection(scope={"hosts": ["*"], "pages_max": 11}))
     await frontier.discover(row.id, [offer(url) for url in HOSTS])
     worker = (await frontier.join("w", current_process())).worker
@@ -283,8 +293,8 @@ async def test_a_collections_limit_holds_over_all_servers(dsns, tmp_path):
     await frontier.close()
 
 
-async def test_of_several_servers_each_has_its_share_of_the_table_and_of_a_cycle(dsns, tmp_path):
-    frontier = opened(dsns, tmp_path)
+async def test_of_several_servers_each_has_its_share_of_the_table_and_of_a_cycle(dsns):
+    frontier = opened(dsns)
     await frontier.open_collection(
         a_collection(strategy={"order": "breadth", "table_max": 11, "cycle": 6}), [offer(url) for url in HOSTS]
     )
@@ -318,8 +328,8 @@ async def one_site_each(frontier: PostgresFrontier) -> dict[str, str]:
     return {(await frontier._router.shard_of(offer(url).host_key)).where: url for url in HOSTS}
 
 
-async def test_a_run_of_breadth_is_over_when_it_is_on_all_servers(dsns, tmp_path):
-    frontier = opened(dsns, tmp_path)
+async def test_a_run_of_breadth_is_over_when_it_is_on_all_servers(dsns):
+    frontier = opened(dsns)
     sites = set((await one_site_each(frontier)).values())
     roots = [offer(url + path) for url in sites for path in ("", "x")]
     (first,) = await a_run(frontier, 1, roots)
@@ -330,9 +340,9 @@ async def test_a_run_of_breadth_is_over_when_it_is_on_all_servers(dsns, tmp_path
 
 
 @pytest.mark.long
-async def test_while_a_server_is_away_no_other_run_of_breadth_begins(dsns, tmp_path, second):
+async def test_while_a_server_is_away_no_other_run_of_breadth_begins(dsns, second):
     async with asyncio.timeout(SCENE_S):
-        frontier = opened(dsns, tmp_path)
+        frontier = opened(dsns)
         sites = (await one_site_each(frontier)).values()
         roots = [offer(url + path) for url in sites for path in ("", "x")]
         assert await a_run(frontier, 9, roots) == sorted(sites)
@@ -346,8 +356,8 @@ async def test_while_a_server_is_away_no_other_run_of_breadth_begins(dsns, tmp_p
         await frontier.close()
 
 
-async def test_an_address_is_with_one_host_whichever_server_keeps_it(dsns, tmp_path):
-    frontier = opened(dsns, tmp_path)
+async def test_an_address_is_with_one_host_whichever_server_keeps_it(dsns):
+    frontier = opened(dsns)
     row = await frontier.open_collection(a_collection())
     await frontier.discover(row.id, [offer(url) for url in HOSTS])
     worker = (await frontier.join("w", current_process())).worker
@@ -365,9 +375,9 @@ async def test_an_address_is_with_one_host_whichever_server_keeps_it(dsns, tmp_p
     await frontier.close()
 
 
-async def test_other_servers_than_a_frontier_was_made_with_are_refused_with_the_way_to_them(dsns, tmp_path):
-    await opened(dsns, tmp_path).close()
-    await opened(dsns, tmp_path).close()
+async def test_other_servers_than_a_frontier_was_made_with_are_refused_with_the_way_to_them(dsns):
+    await opened(dsns).close()
+    await opened(dsns).close()
     third = a_server().database("third")
     for named, told in (
         ([*dsns, third], "was made on 2 servers, and 3 are named; .* `tarrafa export frontier` .* `tarrafa import"),
@@ -381,14 +391,14 @@ async def test_other_servers_than_a_frontier_was_made_with_are_refused_with_the_
         ([third, third.replace("127.0.0.1", "localhost")], "the same database is named twice"),
     ):
         with pytest.raises(ConfigError, match=told):
-            opened(named, tmp_path)
-    await opened([third], tmp_path).close()  # who was refused is as it was
+            opened(named)
+    await opened([third]).close()  # who was refused is as it was
 
 
-async def test_the_suffixes_of_the_first_collection_tell_sites_apart_for_whoever_was_there_before(dsns, tmp_path):
+async def test_the_suffixes_of_the_first_collection_tell_sites_apart_for_whoever_was_there_before(dsns):
     """Both opened the frontier while it was empty; and another collection's suffixes come too late."""
 
-    early, other = opened(dsns, tmp_path), opened(dsns, tmp_path)
+    early, other = opened(dsns), opened(dsns)
     await early.update_weights("nobody's", [UrlWeight(1, b"u" * 16, 2, host_key="http://a.private.br:80")])
     row = await other.open_collection(a_collection(network={"suffixes": ["private.br"]}))
     await other.open_collection(a_collection("d", network={"suffixes": ["com.br"]}))
@@ -401,15 +411,15 @@ async def test_the_suffixes_of_the_first_collection_tell_sites_apart_for_whoever
         await frontier.close()
 
 
-async def test_an_older_schema_is_refused_untouched_with_the_command_that_makes_it_again(dsns, tmp_path):
-    await opened(dsns[:1], tmp_path).close()
+async def test_an_older_schema_is_refused_untouched_with_the_command_that_makes_it_again(dsns):
+    await opened(dsns[:1]).close()
     with psycopg.connect(dsns[0], autocommit=True) as connection:
         connection.execute("UPDATE meta SET value = '3' WHERE key = 'version'; DROP TABLE takedown")
         before = connection.execute("SELECT * FROM meta ORDER BY key").fetchall()
         with pytest.raises(
             DataError, match=r"older Tarrafa \(schema 3.*nothing was changed.*`tarrafa rebuild frontier`"
         ):
-            opened(dsns[:1], tmp_path)
+            opened(dsns[:1])
         assert connection.execute("SELECT * FROM meta ORDER BY key").fetchall() == before
         assert connection.execute("SELECT to_regclass('takedown')").fetchone() == (None,)
 
@@ -423,40 +433,40 @@ async def test_an_older_schema_is_refused_untouched_with_the_command_that_makes_
         (lambda dsn: "postgresql://127.0.0.1:1/x", "no database answers here"),
     ],
 )
-def test_a_wrong_address_is_told_as_such(dsns, tmp_path, change, words):
+def test_a_wrong_address_is_told_as_such(dsns, change, words):
     with pytest.raises((ConfigError, FrontierError), match=words):
-        opened([change(dsns[0])], tmp_path)
+        opened([change(dsns[0])])
 
 
-async def test_a_wrong_password_is_told_and_never_printed(tmp_path):
+async def test_a_wrong_password_is_told_and_never_printed():
     server = Postgres(password="right")
     try:
         good = server.address().replace("postgres@", "postgres:right@")
-        await opened([good], tmp_path).close()
+        await opened([good]).close()
         with pytest.raises(ConfigError, match="password authentication failed") as told:
-            opened([good.replace("right", "wr0ng-secret")], tmp_path)
+            opened([good.replace("right", "wr0ng-secret")])
         assert "wr0ng-secret" not in str(told.value)
         with pytest.raises(ConfigError) as told:
-            opened(["postgresql://postgres:wr0ng-secret@["], tmp_path)
+            opened(["postgresql://postgres:wr0ng-secret@["])
         assert "wr0ng-secret" not in str(told.value)
     finally:
         server.remove()
 
 
-async def test_a_newer_schema_is_refused_and_a_strangers_tables_too(dsns, tmp_path):
-    await opened(dsns[:1], tmp_path).close()
+async def test_a_newer_schema_is_refused_and_a_strangers_tables_too(dsns):
+    await opened(dsns[:1]).close()
     with psycopg.connect(dsns[0], autocommit=True) as connection:
         connection.execute("UPDATE meta SET value = %s WHERE key = 'version'", (str(SCHEMA_VERSION + 1),))
         with pytest.raises(DataError, match=f"newer Tarrafa \\(schema {SCHEMA_VERSION + 1}"):
-            opened(dsns[:1], tmp_path)
+            opened(dsns[:1])
         connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public; CREATE TABLE meta (key TEXT, value TEXT)")
         with pytest.raises(DataError, match="not Tarrafa's"):
-            opened(dsns[:1], tmp_path)
+            opened(dsns[:1])
 
 
-async def test_a_database_that_restarts_is_waited_for(dsns, tmp_path, second):
+async def test_a_database_that_restarts_is_waited_for(dsns, second):
     async with asyncio.timeout(SCENE_S):
-        frontier = opened(dsns[1:], tmp_path)
+        frontier = opened(dsns[1:])
         row = await frontier.open_collection(a_collection())
         await frontier.discover(row.id, [offer(url) for url in HOSTS])
         worker = (await frontier.join("w", current_process())).worker
@@ -470,8 +480,8 @@ async def test_a_database_that_restarts_is_waited_for(dsns, tmp_path, second):
         await frontier.close()
 
 
-async def test_a_lease_whose_answer_was_lost_is_no_ones_for_long(dsns, tmp_path):
-    frontier = opened(dsns[:1], tmp_path)
+async def test_a_lease_whose_answer_was_lost_is_no_ones_for_long(dsns):
+    frontier = opened(dsns[:1])
     row = await frontier.open_collection(a_collection())
     await frontier.discover(row.id, [offer("http://a.br/"), offer("http://b.br/")])
     worker = (await frontier.join("w", current_process())).worker
@@ -494,7 +504,7 @@ def hammer(dsns: list[str], folder: Path, number: int, urls: int) -> None:
     rng = random.Random()
 
     async def main() -> None:
-        frontier = PostgresFrontier(dsns, SUFFIXES, outbox=folder / f"outbox-{number}.sqlite")
+        frontier = PostgresFrontier(dsns, SUFFIXES, keeps_links=True)
         (row,) = await frontier.collections()
         worker = (await frontier.join(f"w{number}-{os.getpid()}", current_process())).worker
         idle = 0
@@ -540,7 +550,7 @@ def test_many_workers_and_kills_leave_every_book_in_order(dsns, tmp_path, server
     urls, dsns = 1_500, dsns[:servers]
 
     async def begin() -> None:
-        frontier = PostgresFrontier(dsns, SUFFIXES, outbox=tmp_path / "outbox.sqlite")
+        frontier = PostgresFrontier(dsns, SUFFIXES, keeps_links=True)
         row = await frontier.open_collection(a_collection(politeness={"delay": 0}))
         await frontier.discover(row.id, [offer(f"http://h{n % 60}.br/{n}", 5) for n in range(urls)])
         await frontier.close()
@@ -583,7 +593,7 @@ def test_many_workers_together_keep_no_more_pages_than_the_limit(dsns, tmp_path,
     dsns, most = dsns[:servers], 90
 
     async def begin() -> None:
-        frontier = PostgresFrontier(dsns, SUFFIXES, outbox=tmp_path / "outbox.sqlite")
+        frontier = PostgresFrontier(dsns, SUFFIXES, keeps_links=True)
         scope = {"hosts": ["*"], "pages_max": most}
         row = await frontier.open_collection(a_collection(politeness={"delay": 0}, scope=scope))
         await frontier.discover(row.id, [offer(f"http://h{n % 60}.br/{n}", 5) for n in range(600)])

@@ -256,7 +256,7 @@ async def _work(data: DataDirectory, name: str, connections_max: int, workers: i
     on_lost = partial(
         stop.give, is_registration_lost=True
     )  # at once: what is fetched from now on could not be reported
-    frontier = await _connect_once_served(partial(connect, address, own, data.outbox / name, on_lost=on_lost))
+    frontier = await _connect_once_served(partial(connect, address, own, keeps_links=True, on_lost=on_lost))
     agreed = await sync_clock(frontier, own)
     registered = await register(frontier, data, name)
     manifest = await asyncio.to_thread(open_manifest, address)

@@ -150,7 +150,7 @@ class ExportBatch(msgspec.Struct, frozen=True, array_like=True):
 
 class CollectionExport(msgspec.Struct, frozen=True):
     """A collection without its hosts. `counters` are those of events only. Workers know the collection by its `number`:
-    links that wait in a `ShardOutbox` for an unreachable server contain it."""
+    links that it has not delivered yet contain it."""
 
     name: Words
     state: Words

@@ -3,7 +3,7 @@
 Sites are distributed over the servers (`sharding/shard_map.py`), for ever; no call changes two servers at once.
 The first server keeps what all share: the list of servers, the collections, the workers' numbers, the claimed
 addresses.
-Promises: with one server unreachable the others continue; links for it wait in the worker's outbox, and no discovered
+Promises: with one server unreachable the others continue; links for it wait in the outbox, and no discovered
 URL is lost; a collection's limits hold over all servers together; a worker that a server no longer hears from loses its
 hosts there, and knows it. A frontier with more or fewer servers is another frontier: this one is exported and imported
 there.
@@ -17,7 +17,6 @@ import contextlib
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from msgspec.structs import replace
@@ -28,6 +27,7 @@ from tarrafa.errors import LeaseLost
 from tarrafa.frontier.export_import.export_records import (
     CollectionExport,
     ExportBatch,
+    ExportCatalogue,
     FrontierCursor,
     HostExport,
 )
@@ -51,6 +51,7 @@ from tarrafa.frontier.postgres.operations import (
     deletion_calls,
     export_import_calls,
     lease_calls,
+    outbox_calls,
     planner_calls,
     url_calls,
 )
@@ -65,7 +66,7 @@ from tarrafa.frontier.postgres.sharding.postgres_shard import (
     ShardUnreachable,
 )
 from tarrafa.frontier.postgres.sharding.shard_map import ShardMap
-from tarrafa.frontier.postgres.sharding.shard_router import LinkMessage, ShardRouter, WeightMessage
+from tarrafa.frontier.postgres.sharding.shard_router import ShardRouter
 from tarrafa.frontier.store.leases import LeaseClock
 from tarrafa.i18n import Message, message
 from tarrafa.model import HostId, UrlId
@@ -79,12 +80,14 @@ T = TypeVar("T")
 
 
 async def open_postgres_frontier(
-    dsns: Sequence[str], clock: Clock | None = None, outbox: Path | None = None, suffixes: str | None = None
+    dsns: Sequence[str], clock: Clock | None = None, suffixes: str | None = None, *, keeps_links: bool = False
 ) -> "PostgresFrontier":
     """Open the frontier on these databases; missing tables are created, with this public suffix list. A clock that runs
     faster is used, for tests; otherwise the database's own."""
     faster = clock if clock is not None and clock.scale != 1.0 else None
-    return await asyncio.to_thread(PostgresFrontier, dsns, suffixes or bundled_suffix_list(), faster, None, outbox)
+    return await asyncio.to_thread(
+        PostgresFrontier, dsns, suffixes or bundled_suffix_list(), faster, keeps_links=keeps_links
+    )
 
 
 def _on_first(
@@ -133,11 +136,12 @@ class PostgresFrontier:
         suffix_list: str,
         clock: Clock | None = None,
         lease_clock: LeaseClock | None = None,
-        outbox: Path | None = None,
+        *,
+        keeps_links: bool = False,
     ) -> None:
         settings = ServerSettings(suffix_list, clock, lease_clock, len(dsns))
         self._map = ShardMap(dsns, settings)
-        self._router = ShardRouter(self._map, outbox)
+        self._router = ShardRouter(self._map, keeps_links=keeps_links)
         self._first, self._shards = self._map.first, self._map.shards
         self._limits = GlobalLimits(self._router)
         self._home: dict[HostId, PostgresShard] = {}  # server of each host that our workers hold
@@ -240,10 +244,10 @@ class PostgresFrontier:
     # -- URLs -------------------------------------------------------------------------------------------------
 
     async def discover(self, collection: int, offers: list[DiscoveredUrl]) -> None:
-        await self._router.send(LinkMessage(collection, offers))
+        await self._router.discover(collection, offers)
 
     async def update_weights(self, collection: str, weights: list[UrlWeight], epoch: int = 0) -> bool:
-        return await self._router.send(WeightMessage(collection, weights, epoch))
+        return await self._router.update_weights(collection, weights, epoch)
 
     # -- workers ----------------------------------------------------------------------------------------------
 
@@ -423,7 +427,8 @@ class PostgresFrontier:
         whole = shard_totals.merge_overviews(list(found.values()))
         away = [shard for shard in self._shards if shard not in found]
         if not away:
-            return whole
+            is_whole = len(self._shards) == 1 or not await self._first.call(outbox_calls.server_with_links)
+            return replace(whole, whole=is_whole)
         notes = [
             message(
                 "{server}: does not answer ({reason})", server=one.where, reason=one.trouble or message("it is away")
@@ -447,6 +452,11 @@ class PostgresFrontier:
         return sorted(shelves, key=lambda one: (one.host, one.shelf))
 
     # -- hosts as a whole -------------------------------------------------------------------------------------
+
+    async def export_catalogue(self) -> ExportCatalogue:
+        """Links that wait are delivered first: the outbox is not exported."""
+        await self._router.empty_outbox(taken_s=0.0)
+        return shard_totals.merge_catalogues(await self._router.on_every(export_import_calls.export_catalogue))
 
     async def export_hosts(self, after: FrontierCursor, limit: int) -> ExportBatch:
         """In the order of hosts over all servers: as far as all of them were read, and no more than `limit`."""
@@ -494,7 +504,6 @@ class PostgresFrontier:
     record_takedowns = _on_all(deletion_calls.record_takedowns, _nothing)
     sweep = _on_every(collection_calls.sweep, any)
     retry_by_status = _on_every(url_calls.retry_by_status, shard_totals.merge_retries)
-    export_catalogue = _on_every(export_import_calls.export_catalogue, shard_totals.merge_catalogues)
     forget_host = _on_every(deletion_calls.forget_host, _nothing)
 
 

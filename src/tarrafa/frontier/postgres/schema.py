@@ -11,7 +11,7 @@ import re
 import psycopg
 
 from tarrafa.errors import DataError
-from tarrafa.frontier.postgres.segment_manifest import MANIFEST_TABLES, SNAPSHOT_TABLE
+from tarrafa.frontier.postgres.segment_manifest import MANIFEST_TABLES
 from tarrafa.frontier.store.database import PART_TABLES, TABLES
 
 SCHEMA_VERSION = 8
@@ -37,6 +37,10 @@ CREATE TABLE claim (
 );
 CREATE INDEX claim_worker ON claim (worker) WHERE worker IS NOT NULL;
 CREATE TABLE takedown (number BIGINT PRIMARY KEY, entry BYTEA NOT NULL UNIQUE);
+CREATE TABLE outbox (
+    number BIGSERIAL PRIMARY KEY, server TEXT NOT NULL, collection BIGINT NOT NULL, links BYTEA NOT NULL,
+    taken DOUBLE PRECISION NOT NULL DEFAULT 0
+);
 """
 
 
@@ -49,7 +53,7 @@ def _to_postgres(text: str) -> str:
 
 def create_statements() -> str:
     """The SQLite tables as PostgreSQL statements."""
-    text = _to_postgres(COUNTER.sub("", TABLES))
+    text = _to_postgres(COUNTER.sub("", TABLES) + PART_TABLES)
     settings = "".join(
         f"ALTER TABLE {name} SET (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02,"
         " autovacuum_analyze_scale_factor = 0.05);\n"
@@ -82,7 +86,4 @@ def open_schema(connection: psycopg.Connection[tuple[object, ...]], suffix_list:
                 " changed. `tarrafa rebuild frontier` makes a frontier again from the archive, `export frontier` and"
                 " `import frontier` bring it into an empty database (docs/cluster.md)"
             )
-        row = connection.execute("SELECT to_regclass('part_snapshot')").fetchone()
-        if row is None or row[0] is None:
-            connection.execute((_to_postgres(PART_TABLES) + SNAPSHOT_TABLE).encode())
     return facts

@@ -39,14 +39,12 @@ CREATE INDEX segment_merged ON segment (name) WHERE name LIKE '%/merged/%';
 CREATE INDEX segment_rewrite ON segment (rewrite) WHERE rewrite > 0;
 CREATE TABLE retired_segment (name TEXT PRIMARY KEY, due DOUBLE PRECISION NOT NULL);
 CREATE TABLE swept_writer (worker BIGINT PRIMARY KEY);
-"""
-ANNOUNCED_S = 3600.0  # for two objects
-SNAPSHOT_TABLE = """
-CREATE TABLE IF NOT EXISTS part_snapshot (
+CREATE TABLE part_snapshot (
     part TEXT PRIMARY KEY, epoch BIGINT NOT NULL, log_end BIGINT NOT NULL, content BYTEA NOT NULL,
     written DOUBLE PRECISION NOT NULL DEFAULT extract(epoch FROM clock_timestamp())
 );
 """
+ANNOUNCED_S = 3600.0  # for two objects
 CREATE_LOG = """
 INSERT INTO log_head (id, store, began, segments, warc_end, meta_end, visits_end) SELECT %s, %s, %s, 0, 0, 0, 0
 WHERE NOT EXISTS (SELECT 1 FROM log_head)

@@ -305,7 +305,7 @@ class CrawlerService:
         if len(self._relays) >= CRAWLERS_MAX:
             raise TooManyCrawlers(f"{CRAWLERS_MAX} crawlers are at work already; ask again later")
         name = worker_name(crawler)
-        frontier = await connect(self._address, self._clock, self._data.outbox / name)
+        frontier = await connect(self._address, self._clock, keeps_links=True)
         try:
             agreed = await sync_clock(frontier, self._clock)
         except BaseException:

@@ -77,6 +77,11 @@ class PostgresShard:
         return boottime() < self._away_until
 
     @property
+    def server_id(self) -> str:
+        """The id that it must have."""
+        return self._expected_id
+
+    @property
     def is_one_of_several(self) -> bool:
         return self._settings.servers > 1
 

@@ -1,112 +1,35 @@
-"""Shard router: sends each call to the PostgreSQL servers concerned; messages for unreachable ones go to the outbox.
+"""Shard router: sends each call to the PostgreSQL servers concerned; links for unreachable ones go to the outbox.
 
-Promises: links and weights for an unreachable server wait in the outbox, a small file of the worker, and are delivered
-to the server that keeps their sites when it is back, or when the frontier has been imported into other servers. A
-stored message survives a kill and a power cut; it is removed only after its delivery; delivering twice is harmless.
+Promises: links for an unreachable server wait in the outbox, a table of the first server, and are delivered when it is
+back, whatever becomes of the machine that found them (`operations/outbox_calls.py`). Weights do not wait there: the
+link graph repeats them.
 """
 
-import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from operator import attrgetter
-from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-import msgspec
-from msgspec.structs import replace
-
-from tarrafa.errors import write_errors
 from tarrafa.frontier.messages import DiscoveredUrl, UrlWeight
 from tarrafa.frontier.postgres.database_session import on_store
-from tarrafa.frontier.postgres.operations import url_calls
+from tarrafa.frontier.postgres.operations import outbox_calls, url_calls
 from tarrafa.frontier.postgres.sharding.postgres_shard import PostgresServer, PostgresShard, ShardUnreachable
 from tarrafa.frontier.postgres.sharding.shard_map import ShardMap
-from tarrafa.runtime.sqlite import SqliteFile
+from tarrafa.i18n import message
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class LinkMessage(msgspec.Struct, frozen=True, array_like=True):
-    """The arguments of `discover`."""
-
-    collection: int
-    items: list[DiscoveredUrl]
-
-
-class WeightMessage(msgspec.Struct, frozen=True, array_like=True):
-    """The arguments of `update_weights`."""
-
-    collection: str
-    items: list[UrlWeight]
-    epoch: int = 0
-
-
-ShardMessage = LinkMessage | WeightMessage
-MESSAGES: dict[str, type[LinkMessage] | type[WeightMessage]] = {
-    "discover": LinkMessage,
-    "update_weights": WeightMessage,
-}
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS message (
-    id INTEGER PRIMARY KEY, place TEXT NOT NULL, method TEXT NOT NULL, arguments BLOB NOT NULL
-);
-"""
-
-
-class ShardOutbox:
-    """Messages by server, oldest first."""
-
-    def __init__(self, path: Path) -> None:
-        with write_errors(path.parent):
-            path.parent.mkdir(parents=True, exist_ok=True)
-        file = SqliteFile(path)
-        self._db = file.open(SCHEMA, sync="full")
-        self._errors = file.errors(self._db)
-
-    def put(self, place: str, message: ShardMessage) -> None:
-        method = next(name for name, kind in MESSAGES.items() if isinstance(message, kind))
-        with self._errors:
-            self._db.execute(
-                "INSERT INTO message (place, method, arguments) VALUES (?, ?, ?)",
-                (place, method, msgspec.msgpack.encode(message)),
-            )
-
-    def destinations(self) -> set[str]:
-        """The servers for which messages wait."""
-        return {place for (place,) in self._db.execute("SELECT DISTINCT place FROM message")}
-
-    def pending_messages(self, place: str) -> Iterator[tuple[int, ShardMessage]]:
-        """The messages of one server; each is removed with `remove` after its delivery."""
-        while True:
-            row = self._db.execute(
-                "SELECT id, method, arguments FROM message WHERE place = ? ORDER BY id LIMIT 1", (place,)
-            ).fetchone()
-            if row is None:
-                return
-            yield row[0], msgspec.msgpack.decode(row[2], type=MESSAGES[row[1]])
-
-    def remove(self, number: int) -> None:
-        self._db.execute("DELETE FROM message WHERE id = ?", (number,))
-
-    def __len__(self) -> int:
-        return len(self._db.execute("SELECT 1 FROM message").fetchall())
-
-    def close(self) -> None:
-        self._db.close()
-
-
 class ShardRouter:
     """Calls the servers of a frontier. The first server is `first`."""
 
-    def __init__(self, shard_map: ShardMap, outbox: Path | None) -> None:
+    def __init__(self, shard_map: ShardMap, *, keeps_links: bool) -> None:
         self._map, self.first, self.shards = shard_map, shard_map.first, shard_map.shards
-        self._outbox_path, self._outbox = outbox, None if outbox is None or not outbox.exists() else ShardOutbox(outbox)
+        self._keeps_links = keeps_links
 
     async def close(self) -> None:
         await self._map.close()
-        if self._outbox is not None:
-            self._outbox.close()
 
     async def on_all(
         self, work: Callable[Concatenate[PostgresServer, P], T], *positional: P.args, **named: P.kwargs
@@ -143,40 +66,39 @@ class ShardRouter:
                 parts[shard].append(item)
         return parts
 
-    async def send(self, message: ShardMessage) -> bool:
-        """Send each server its part, or put it into the outbox. False: a server has refused it."""
-        accepted = True
-        for shard, items in (await self.by_shard(message.items)).items():
-            part = replace(message, items=items)
+    async def discover(self, collection: int, links: list[DiscoveredUrl]) -> None:
+        """Send each server its links; those for an unreachable one go to the outbox, if this router keeps them."""
+        for shard, items in (await self.by_shard(links)).items():
             try:
-                accepted &= await shard.call(_apply, part, is_first=shard is self.first)
+                await shard.call(url_calls.discover, collection, items)
             except ShardUnreachable:
-                if self._outbox is None and self._outbox_path is not None:
-                    self._outbox = ShardOutbox(self._outbox_path)
-                if self._outbox is None:
+                if shard is self.first or not self._keeps_links:
                     raise
-                await asyncio.to_thread(self._outbox.put, shard.where, part)
-        return accepted
+                await self.first.call(outbox_calls.put, shard.server_id, collection, items)
 
-    async def empty_outbox(self) -> None:
-        """Deliver the messages that wait, except links of deleted collections."""
-        if self._outbox is None:
-            return
-        known = {row.id for row in await self.first.call(on_store(lambda store: store.collections.rows))}
-        away = {shard.where for shard in self.shards if shard.is_away}
-        for place in self._outbox.destinations() - away:  # also of servers that the frontier was on before
-            for number, message in self._outbox.pending_messages(place):
-                if isinstance(message, LinkMessage) and message.collection not in known:
-                    self._outbox.remove(number)  # its collection was deleted
-                    continue
-                if any(shard.is_away for shard in self.shards if shard.where == place):
-                    break
-                await self.send(message)  # its sites may be on other servers by now
-                self._outbox.remove(number)
+    async def update_weights(self, collection: str, weights: list[UrlWeight], epoch: int) -> bool:
+        """Send each server its weights, after the links that wait: a server ignores weights of URLs that it does not
+        know. False: a server has refused them."""
+        waiting = await self.first.call(outbox_calls.server_with_links) if len(self.shards) > 1 else ""
+        if waiting:
+            late = next((shard.where for shard in self.shards if shard.server_id == waiting), waiting)
+            raise ShardUnreachable(message("{server}: is away", server=late))
+        return all(
+            [
+                await shard.call(url_calls.update_weights, collection, items, epoch, is_first=shard is self.first)
+                for shard, items in (await self.by_shard(weights)).items()
+            ]
+        )
 
+    async def empty_outbox(self, taken_s: float = outbox_calls.TAKEN_S) -> None:
+        """Deliver the links that wait for servers that answer, except those of deleted collections."""
+        known: set[int] | None = None
+        while (waiting := await self.first.call(outbox_calls.take, self._away(), taken_s)) is not None:
+            if known is None:
+                known = {row.id for row in await self.first.call(on_store(lambda store: store.collections.rows))}
+            if waiting.collection in known:
+                await self.discover(waiting.collection, waiting.links)
+            await self.first.call(outbox_calls.remove, waiting.number)
 
-def _apply(server: PostgresServer, message: ShardMessage, *, is_first: bool) -> bool:
-    if isinstance(message, LinkMessage):
-        url_calls.discover(server, message.collection, message.items)
-        return True
-    return url_calls.update_weights(server, message.collection, message.items, message.epoch, is_first=is_first)
+    def _away(self) -> list[str]:
+        return [shard.server_id for shard in self.shards if shard.is_away]
