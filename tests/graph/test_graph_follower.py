@@ -587,3 +587,14 @@ def test_weights_are_delivered_again_at_the_first_visit_of_a_url(data, told):
     write(data, [a_record(C, visit=2)], "w3")
     catch_up(data, told)
     assert (COLLECTION, url_id(C)) not in told.weights
+
+
+def test_weights_of_the_target_of_a_redirect_are_delivered_again_at_its_first_visit(data, told):
+    """The frontier began to count its in-links with none."""
+    write(data, [a_record(A, status=301, location=C), a_record(B, links=[D])])
+    catch_up(data, told)
+    told.weights.clear()
+    write(data, [msgspec.structs.replace(a_record(C), redirects=1), a_record(D)], "w2")
+    catch_up(data, told)
+    assert told.in_links(C) == 1
+    assert (COLLECTION, url_id(D)) not in told.weights, "it began with one"

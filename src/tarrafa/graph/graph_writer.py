@@ -407,8 +407,10 @@ class GraphWriter:
             return
         outcome, page = record.outcome, record.page
         if is_newest:
-            if node.visit < 0 and node.in_links > 1:
-                self._undelivered[collection].add(node.number)  # weights that came before the URL itself were ignored
+            if node.visit < 0 and node.in_links > (not record.redirects):
+                # Weights that came before the URL itself were ignored. A linked URL began with one in-link there, the
+                # target of a redirect with none.
+                self._undelivered[collection].add(node.number)
             node.visit = record.visit
             self._set_owner(node, record.worker)
             self.turned += node.status != outcome.status

@@ -566,8 +566,11 @@ class SessionTable:
         return task
 
     def remove(self, session: HostSession) -> None:
-        """Remove a session whose host is no longer ours."""
-        del self._sessions[session.lease.host], self._tasks[session.lease.host]
+        """Remove a session whose host is no longer ours. With several PostgreSQL servers the host may have been leased
+        anew, on one that answers, before the answers of all are there: then its new session stays."""
+        host = session.lease.host
+        if self._sessions.get(host) is session:
+            del self._sessions[host], self._tasks[host]
 
     async def refresh_configurations(self) -> None:
         """Read changed configurations; the sessions continue with the new ones."""
