@@ -10,15 +10,17 @@ import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
+import msgspec
 import obstore
 import psycopg
 import xxhash
 from obstore.store import S3Store
 
 CHUNK_BYTES = 1 << 14
+WARC, META = ".warc.gz", ".meta.warc.gz"
 GONE = (404, 410)
 NOT_FOUND_AGAIN = -27
 SAYS_NOTHING = frozenset({304, 429, 500, 502, 503, 504, -1, -10, -11, -12, -13, -14, -15, -41})  # of the page itself
@@ -47,16 +49,36 @@ def visits_in(data: bytes) -> Iterator[dict[str, Any]]:
             yield json.loads(body[: int(fields[b"Content-Length"])])
 
 
+class StoredPart(NamedTuple):
+    """A part of an object: where it begins in the log's file, and what it must be."""
+
+    start: int
+    size: int
+    digest: bytes
+    offset: int  # in the object
+
+
+class StoredRow(NamedTuple):
+    number: int
+    name: str
+    warc: StoredPart
+    meta: StoredPart
+    note: bytes  # the bytes of a segment that has no objects
+
+
 class StoredLog:
     """The log in the store: rows of the manifest, and their objects."""
 
     def __init__(self, dsn: str) -> None:
         with psycopg.connect(dsn) as connection:
             ((self.id, url),) = connection.execute("SELECT id, store FROM log_head").fetchall()
-            self.rows = connection.execute(
-                "SELECT number, name, warc_start, warc_size, warc_digest, meta_start, meta_size, meta_digest"
-                " FROM segment ORDER BY number"
+            found = connection.execute(
+                "SELECT number, name, warc_start, warc_size, warc_digest, warc_offset, meta_start, meta_size,"
+                " meta_digest, meta_offset, note FROM segment ORDER BY number"
             ).fetchall()
+            snapshots = connection.execute("SELECT part, content FROM part_snapshot").fetchall()
+        self.rows = [StoredRow(row[0], row[1], StoredPart(*row[2:6]), StoredPart(*row[6:10]), row[10]) for row in found]
+        self._snapshots = {str(part): bytes(content) for part, content in snapshots}
         place = urlsplit(url)
         self._store = S3Store(
             place.netloc,
@@ -71,31 +93,43 @@ class StoredLog:
         return {one["path"] for chunk in obstore.list(self._store, self.id) for one in chunk}
 
     def named_by_rows(self) -> set[str]:
-        return {row[1] + ending for row in self.rows for ending in (".warc.gz", ".meta.warc.gz")}
+        """The objects of segments, except those of notes, and of the snapshots of index parts."""
+        segments = {row.name + ending for row in self.rows if not row.note for ending in (WARC, META)}
+        snapshots = {
+            f"{self.id}/index/{part}/{digest.hex()}"
+            for part, content in self._snapshots.items()
+            for _, _, digest in msgspec.msgpack.decode(content)["files"]
+        }
+        return segments | snapshots
 
     def digests(self) -> tuple[str, str]:
         """SHA-256 of the two files that the log is on every machine, from the objects."""
         sums = hashlib.sha256(), hashlib.sha256()
         for row in self.rows:
-            for number, (ending, size, digest) in enumerate(
-                ((".warc.gz", row[3], row[4]), (".meta.warc.gz", row[6], row[7]))
-            ):
-                content = self._get(row[1] + ending, size)
-                if len(content) != size or xxhash.xxh3_128_digest(content) != digest:
-                    self.faults.append(f"segment {row[0]}: its bytes are not those of its row")
-                sums[number].update(content)
+            for place, content in zip(sums, (self._get(row.name + WARC, row.warc), self._meta(row)), strict=True):
+                if content is None:
+                    self.faults.append(f"segment {row.number}: its bytes are not those of its row")
+                place.update(content or b"")
         return sums[0].hexdigest(), sums[1].hexdigest()
 
     def visits(self) -> Iterator[dict[str, Any]]:
-        warc_at = meta_at = 0
-        for position, (number, name, warc_start, warc_size, _, meta_start, meta_size, _) in enumerate(self.rows, 1):
-            if (number, warc_start, meta_start) != (position, warc_at, meta_at):
-                self.faults.append(f"segment {number}: not behind the one before it")
-            warc_at, meta_at = warc_start + warc_size, meta_start + meta_size
-            yield from visits_in(self._get(name + ".meta.warc.gz", meta_size))
+        ends = 0, 0
+        for number, row in enumerate(self.rows, 1):
+            if (row.number, row.warc.start, row.meta.start) != (number, *ends):
+                self.faults.append(f"segment {row.number}: not behind the one before it")
+            ends = row.warc.start + row.warc.size, row.meta.start + row.meta.size
+            yield from visits_in(self._meta(row) or b"")
 
-    def _get(self, name: str, size: int) -> bytes:
-        return bytes(obstore.get(self._store, name).bytes()) if size else b""
+    def _meta(self, row: StoredRow) -> bytes | None:
+        return row.note or self._get(row.name + META, row.meta)
+
+    def _get(self, name: str, part: StoredPart) -> bytes | None:
+        """None: the bytes are not what the row says."""
+        if not part.size:
+            return b""
+        content = bytes(obstore.get_range(self._store, name, start=part.offset, length=part.size))
+        is_whole = len(content) == part.size and xxhash.xxh3_128_digest(content) == part.digest
+        return content if is_whole else None
 
 
 def file_visits(archive: Path) -> Iterator[dict[str, Any]]:
